@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 
 PACKAGES = ("games", "roles", "arena", "learners", "league")
 
-DOCS = Path("docs")  # what `league docs` prints
+DOCS = Path("docs")  # what `league show docs` prints
 
 
 class BuildWithDocs(build_py):

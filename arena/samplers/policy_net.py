@@ -157,7 +157,7 @@ class ExploiterFacts(NamedTuple):
     reference: str  # a player's name, also if the budget has no bound
     seed: int
     steps: int  # the exploiter's decisions in training
-    bound: Mapping[str, Any]  # the result of its evaluation, as in `league exploit --json`
+    bound: Mapping[str, Any]  # the result of its evaluation, as in `league lab exploit --json`
     sha256: str = ""  # of the weights' file; empty: not known
     plugins: Sequence[str] = ()  # that its game and its players need
 
@@ -183,7 +183,7 @@ def load_facts(folder: Path) -> ExploiterFacts:
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(
             f"best_response:{folder}: no exploiter can be read from there ({error}). "
-            "`league exploit PLAYER --game G --out DIR` makes one, and best_response:DIR plays it."
+            "`league lab exploit PLAYER --game G --out DIR` makes one, and best_response:DIR plays it."
         ) from error
 
 

@@ -7,7 +7,7 @@ a smoothed best response (Liu et al. 2023, "Rethinking Adversarial Policies", ar
 timescale, the defender on the slow one). Both mains make the same number of steps, with the same rates.
 
 The loss at ε is what a perfect attacker wins, averaged over seats, who controls that share of his turns while the main
-itself plays the others (``league redteam --attack control``).
+itself plays the others (``league lab redteam --attack control``).
 
     python -m benchmarks defence
 """

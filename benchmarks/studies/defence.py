@@ -8,7 +8,7 @@ itself and half against its past, and it learns from every batch. Both play equa
 In the study ``equal_steps`` there is the exploiter too, but main makes as many updates as the plain one, and he is
 faster by twice the rate and twice the steps of each update.
 The loss at ε is what a perfect attacker wins, averaged over seats, who controls that share of his turns while the last
-snapshot itself plays the others (``league redteam --attack control``); ``before`` is the snapshot that nothing was
+snapshot itself plays the others (``league lab redteam --attack control``); ``before`` is the snapshot that nothing was
 learned in.
 """
 

@@ -1,4 +1,4 @@
-"""What `league team` says of trained teams: of the preset `team` beside one player alone, and of a relay of sums.
+"""What `league lab team` says of trained teams: of the preset `team` beside one player alone, and of a relay of sums.
 
     python -m benchmarks.studies.verdicts STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
@@ -24,7 +24,7 @@ STUDIES = ("verdicts-team", "verdicts-relay")
 DEALS = 2000
 MATCHES = 128  # of the preset `team` in an iteration
 ALONE = 'games = {{ "lookup_alone(people=6,relations=2)" = {{ matches = {matches} }} }}\ncredit = {{ rule = "grpo" }}\n'
-ALONE_ITERATIONS = 150  # he generates fewer tokens in a match; `league team` takes his snapshot of equal tokens
+ALONE_ITERATIONS = 150  # he generates fewer tokens in a match; `league lab team` takes his snapshot of equal tokens
 TEAM = "the team as it is"
 COLUMNS = {
     "better": "share of seeds in which the team is better",
@@ -59,7 +59,7 @@ def team_of_study(study: str) -> RunConfig:
 
 
 def measure(run_dir: Path, alone_of: Mapping[int, str]) -> dict[str, Any]:
-    """Return what `league team` says of a run; ``alone_of`` has the run of the player alone by seed."""
+    """Return what `league lab team` says of a run; ``alone_of`` has the run of the player alone by seed."""
     seed = open_run(run_dir).config.seed
     words = f"team {RUN} --stand-in random --matches {DEALS} --seed {seed}"
     return ask_command(f"{words} --alone {alone_of[seed]}" if seed in alone_of else words, run_dir)

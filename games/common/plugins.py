@@ -50,7 +50,7 @@ class PluginGroup(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One line of ``league plugins``."""
+    """One line of ``league show plugins``."""
 
     plugin: str
     group: str
@@ -273,7 +273,7 @@ def _missing(module: str) -> UsageError:
     return UsageError(
         f"The plugin {module!r} is missing: Python finds no module of that name here, and no installed package "
         "with entry points for the league. Install the package that has it (pip install …), or run this where "
-        f"{module}.py is, with --plugin {module}. `league plugins` lists what is installed."
+        f"{module}.py is, with --plugin {module}. `league show plugins` lists what is installed."
     )
 
 

@@ -2,7 +2,7 @@
 
 A family says what it is and lists its entries. The rest follows: an unknown name is refused with the nearest ones,
 ``league.register_…`` and the entry points ``league.FAMILY`` of installed packages add to the family, ``[TABLE.NAME]``
-of a run's configuration holds an entry's settings, and ``league settings`` lists them.
+of a run's configuration holds an entry's settings, and ``league show settings`` lists them.
 """
 
 from __future__ import annotations

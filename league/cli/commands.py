@@ -4,6 +4,9 @@ A command is a module with ``add_arguments(parser)``, ``run(arguments)``, which 
 its help: ``EXAMPLES`` and, optionally, ``NOTES``. In a command with ``--json`` (``add_json_option``), ``run`` returns a
 report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes files after that.
 
+What a user needs weekly stands at the top, in four groups on one screen; the rest has a word before it, as in
+``league lab regret`` or ``league show settings`` (``BEHIND``). Such a command alone is understood too.
+
 A module is imported when its command is given. Slow imports belong in the functions that need them, so that
 ``league COMMAND --help`` is instant.
 """
@@ -20,28 +23,28 @@ from games.common.errors import unknown_name
 GROUPS = {
     "training": {
         "train": "train a league by self-play, or resume a run",
-        "sweep": "train a preset under several seeds and settings, and compare them in one table",
+        "sweep": "train under several seeds and settings, and compare them",
         "serve-seats": "train a run in which programs take the turns of roles through OpenAI's chat-completions API",
         "evolve": "continue a run's population under new settings, in a new run",
         "distil": "make one model that plays as a run's mixture does on average",
         "latent": "cluster what a run's players say, solve the game between clusters, and teach it (LSPO)",
         "breed": "breed a population of runs: settings that mutate, weights that are merged or crossed",
-        "models": "list the pretrained models that can be had without a key, or fetch one",
-        "push": "send a snapshot to the Hugging Face hub, with a model card",
+        "models": "list pretrained models that need no key, or fetch one",
+        "push": "send a snapshot to the Hugging Face hub",
     },
     "playing": {
-        "match": "play two players against each other, every deal in every seating",
-        "eval": "evaluate a player by a suite of games, or compare two players by it",
-        "tournament": "play all players against each other, or resume a tournament",
+        "match": "play two players against each other",
+        "eval": "evaluate a player, or compare two, by a suite of games",
+        "tournament": "play all players against each other, or resume that",
         "play": "play one match against a player, at the terminal",
-        "serve": "serve a snapshot behind OpenAI's chat-completions API, until Ctrl-C",
+        "serve": "serve a snapshot behind OpenAI's chat-completions API",
     },
     "measuring": {
-        "standings": "show the ranking of a run or a tournament, and how certain it is",
-        "exploitability": "measure how much a best response gains against a player",
+        "standings": "show the ranking of a run, and how certain it is",
+        "exploitability": "measure how much a best response gains",
         "exploit": "train an exploiter of a player: a lower bound on its exploitability",
         "redteam": "measure what an attacker wins from a player, by what he may do",
-        "credit": "compare credit rules on the same matches beside the exact gradient",
+        "credit": "compare credit rules beside the exact gradient",
         "rescore": "give stored matches new credit, by another rule or price, without playing",
         "regret": "measure how much more a player would have earned by playing otherwise",
         "team": "see whether a run's team earns its keep, and which of its roles does",
@@ -59,10 +62,36 @@ GROUPS = {
         "replay": "show a match step by step",
         "export": "write a run's kept matches for other tools",
         "import": "read whole matches that `league export` wrote",
-        "report": "write one HTML page on a run, or on several beside each other",
+        "report": "write one HTML page on a run, or on several",
     },
 }
+TITLES = {"training": "Train", "playing": "Play", "measuring": "Measure", "showing": "Look"}
+LAB = {
+    *("serve-seats", "evolve", "distil", "latent", "breed", "exploit", "redteam", "rescore", "regret", "team"),
+    *("opponents", "import"),
+}
+SHOW = {"presets", "settings", "plugins", "docs", "completion"}
+BEHIND = {  # the words that commands stand behind, with their line of help
+    "lab": ("study further: exploiters, teams, breeding, distilling", LAB),
+    "show": ("show presets, settings, plugins or a page of the docs", SHOW),
+}
+WIDTH = 16  # of the column of names
 COMMANDS = {name: (group, sentence) for group, own in GROUPS.items() for name, sentence in own.items()}
+
+
+def written(name: str) -> str:
+    """Return a command as it is typed after ``league``, such as ``lab regret``."""
+    before = next((f"{word} " for word, (_, names) in BEHIND.items() if name in names), "")
+    return before + name
+
+
+def screen() -> str:
+    """Return the commands of ``league --help``, by group."""
+    lines = []
+    for group, own in GROUPS.items():
+        top = {name: sentence for name, sentence in own.items() if written(name) == name}
+        lines += [f"{TITLES[group]}:", *(f"  {name:{WIDTH}}{sentence}" for name, sentence in top.items())]
+    return "\n".join([*lines, "More:", *(f"  {word:{WIDTH}}{sentence}" for word, (sentence, _) in BEHIND.items())])
 
 
 def find(name: str) -> Any:

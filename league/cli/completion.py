@@ -33,7 +33,8 @@ def complete(parser: argparse.ArgumentParser) -> None:
 def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.values()
+            for command in action.choices.values():
+                yield from (command, *_commands(command))
 
 
 def _presets(**_: Any) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
-from league.cli.commands import COMMANDS, find, sentence_of
+from league.cli.commands import BEHIND, COMMANDS, find, screen, sentence_of, written
 from league.cli.completion import complete
 from league.cli.parser import Parser, add_command, fill
 from league.cli.plugins import load_plugins
@@ -36,7 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0, 1 if a server failed, 2 for a user's mistake, 130 after Ctrl-C."""
     _open_streams()
     try:
-        return _flushed(_dispatch, list(sys.argv[1:] if argv is None else argv))
+        words = list(sys.argv[1:] if argv is None else argv)
+        status = _flushed(_dispatch, words)
+        if words and words[0] in COMMANDS and (full := written(words[0])) != words[0]:
+            print(f"league {words[0]} is `league {full}` now.", file=sys.stderr)
+        return status
     except UsageError as error:
         return _fail(str(error), 2)
     except RuntimeError as error:
@@ -117,8 +121,9 @@ def _dispatch(argv: list[str]) -> int:
     """
     if "_ARGCOMPLETE" in os.environ:
         complete(_parsers(word for word in os.environ.get("COMP_LINE", "").split() if word in COMMANDS)[0])
-    if not argv:
-        _parsers(())[0].print_help()
+    if not argv or argv in [[word] for word in BEHIND]:
+        parser, commands = _parsers(())
+        commands.get("".join(argv), parser).print_help()
         return 0
     arguments = parse(argv)
     load_plugins(arguments)
@@ -141,10 +146,16 @@ def _dispatch(argv: list[str]) -> int:
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse a command line. Raises UsageError if no command accepts it."""
-    named = [word for word in words[:1] if not word.startswith("-")]
-    parser, commands = _parsers(named)
-    _check_options(words[len(named) :], commands[words[0]] if named else parser)
+    words = _in_full(words)
+    named = [word for word in words[: 2 if words[0] in BEHIND else 1] if not word.startswith("-")]
+    parser, commands = _parsers(named[-1:])
+    _check_options(words[len(named) :], commands[named[-1]] if named else parser)
     return parser.parse_args(words)
+
+
+def _in_full(words: Sequence[str]) -> list[str]:
+    """Return a command line with the word that its command stands behind."""
+    return [*written(words[0]).split(), *words[1:]] if words[0] in COMMANDS else list(words)
 
 
 def _check_options(argv: Sequence[str], parser: Parser) -> None:
@@ -176,20 +187,36 @@ def _parsers(named: Iterable[str] = COMMANDS) -> tuple[Parser, dict[str, Parser]
     Only the ``named`` ones have their arguments, as these need an import of the command. Raises UsageError for an
     unknown command.
     """
-    parser = Parser(
+    parser = _Front(
         prog="league",
-        description="Train language-model players by self-play in text games, and see how good they are.",
-        epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker\n"
-        "what is there:  league presets, league games, league settings, league plugins\n"
-        "how it works:  league docs\n"
-        "something is wrong:  league doctor",
+        description="Train language models by self-play in text games, and see how good they are.",
+        epilog="start with:    league train pocket\n"
+        "then:          league match runs/pocket random --game kuhn_poker\n"
+        "how it works:  league show docs, and every command's --help",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    commands = {name: add_command(subparsers, name, sentence) for name, (_, sentence) in COMMANDS.items()}
+    commands, behind = {}, {}
+    for word, (sentence, _) in BEHIND.items():
+        commands[word] = add_command(subparsers, word, sentence)
+        behind[word] = commands[word].add_subparsers(
+            dest="command", metavar="COMMAND", required=True, parser_class=Parser
+        )
+    for name, (_, sentence) in COMMANDS.items():
+        place = behind[written(name).split()[0]] if written(name) != name else subparsers
+        commands[name] = add_command(place, name, sentence)
     for name in named:
+        if name in BEHIND:
+            continue
         module = find(name)
         if name not in commands:  # a plugin's
             commands[name] = add_command(subparsers, name, sentence_of(module))
-        fill(commands[name], name, module)
+        fill(commands[name], module)
     return parser, commands
+
+
+class _Front(Parser):
+    """The parser of ``league`` alone, whose help is one screen."""
+
+    def format_help(self) -> str:
+        return f"usage: league COMMAND ...\n\n{self.description}\n\n{screen()}\n\n{self.epilog}\n"

@@ -21,13 +21,13 @@ a player is written as one of:
   RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
   RUN@mixture       the run's whole population, one snapshot drawn for each match
   RUN@distilled     one model that plays as the mixture does on average (distil_every)
-  best_response:DIR     a player that `league exploit` trained and kept in DIR
+  best_response:DIR     a player that `league lab exploit` trained and kept in DIR
   bayes:PLAYER,PLAYER   the best response to its belief about which of these it meets (small games of two seats)
   hf:NAME           a pretrained language model of `league models`, a folder in Hugging Face layout, a .gguf file,
                     or a model of the hub
   openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY
   openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, a vLLM server too
-  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (league docs engines)
+  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (league show docs engines)
 """
 
 
@@ -71,9 +71,9 @@ def add_command(subparsers: Any, name: str, sentence: str) -> Parser:
     return parser
 
 
-def fill(parser: Parser, name: str, command: Any) -> None:
+def fill(parser: Parser, command: Any) -> None:
     """Add a command's arguments, and end its help with its examples and notes."""
-    examples = [f"  league {name}{f' {words}' if words else ''}\n" for words in getattr(command, "EXAMPLES", ())]
+    examples = [f"  {parser.prog}{f' {words}' if words else ''}\n" for words in getattr(command, "EXAMPLES", ())]
     parts = [f"examples:\n{''.join(examples)}" if examples else "", getattr(command, "NOTES", "")]
     parser.epilog = "\n".join(part for part in parts if part)
     parser.add_argument(

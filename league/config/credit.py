@@ -35,7 +35,7 @@ class CreditConfig(RuleTables):
     """How returns become advantages: each role's rule, and a table for each rule that has settings."""
 
     rule: CreditRuleName = Field(
-        DEFAULT_RULE, description="credit rule of every role; for the list see: league docs credit"
+        DEFAULT_RULE, description="credit rule of every role; for the list see: league show docs credit"
     )
     rules: dict[str, CreditRuleName] = Field({}, description='another rule for a role, as "game/role" = "rule"')
     settings: dict[str, dict[str, Any]] = Field(
@@ -78,7 +78,7 @@ class ValuesConfig(EstimatorTables):
 
     estimator: EstimatorName = Field(
         DEFAULT_ESTIMATOR,
-        description="what estimates the values of turns, for rules that need them; for the list see: league docs "
+        description="what estimates the values of turns, for rules that need them; for the list see: league show docs "
         "credit",
     )
     estimators: dict[str, EstimatorName] = Field(

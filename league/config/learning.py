@@ -222,7 +222,7 @@ else:  # each alarm's settings are fields of the table itself
 
 
 class DistilConfig(Section):
-    """How ``distil_every`` and `league distil` make one snapshot of ``RUN@mixture``."""
+    """How ``distil_every`` and `league lab distil` make one snapshot of ``RUN@mixture``."""
 
     steps: Positive = Field(200, description="optimiser steps of a policy")
     prompts: Positive = Field(

@@ -156,7 +156,7 @@ class RunConfig(Section):
     """The configuration of a run."""
 
     plugins: tuple[str, ...] = Field(
-        (), description="modules, or installed packages, from outside that the run needs; see: league docs extending"
+        (), description="modules, or installed packages, from outside that the run needs: league show docs extending"
     )
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="seed that every stream of randomness derives from")
     iterations: Positive = Field(200, description="updates of each policy")

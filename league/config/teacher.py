@@ -51,7 +51,7 @@ class TeacherConfig(Section):
 
 
 class LatentConfig(Section):
-    """How `league latent` clusters utterances; it teaches with the steps and the rate of ``[distil]``."""
+    """How `league lab latent` clusters utterances; it teaches with the steps and the rate of ``[distil]``."""
 
     rounds: Positive = Field(1, description="rounds of clustering, solving and teaching")
     clusters: Positive = Field(4, description="most clusters of a role's utterances")

@@ -29,7 +29,7 @@ class ImitationConfig(Section):
     )
     matches: str = Field(
         "",
-        description="file of `league export` or `league match --save`, or folder of `league import`, to imitate",
+        description="file of `league export` or `league match --save`, or folder of `league lab import`, to imitate",
     )
     players: tuple[str, ...] = Field((), description="players whose replies are imitated; none: all players'")
     replies: Positive = Field(256, description="replies that are drawn for an update of a policy")

@@ -15,11 +15,11 @@ from support.pages import PAGES, page_of
 from support.source import PACKAGES, ROOT
 
 SMALL = ["iterations=2", "snapshot_every=1", "games={kuhn_poker={matches=16}}", "cold_start.steps=2"]
-POINTERS = re.compile(r"league docs ([a-z_]+)")
+POINTERS = re.compile(r"league show docs ([a-z_]+)")
 
 
 def test_every_page_that_a_message_points_to_is_there():
-    """By ``league docs PAGE``: files of the repository are not where a wheel is installed."""
+    """By ``league show docs PAGE``: files of the repository are not where a wheel is installed."""
     files = [
         path for package in PACKAGES for kind in ("py", "toml") for path in sorted((ROOT / package).rglob(f"*.{kind}"))
     ]

@@ -1,4 +1,4 @@
-"""``league opponents``: how well can a player model whom it plays with, and what does play by that belief earn?"""
+"""``league lab opponents``: how well can a player model whom it plays with, and what does play by that belief earn?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``league redteam``: an attacker's gain against a player, by its means."""
+"""``league lab redteam``: an attacker's gain against a player, by its means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``league regret``: a player's regret over the rounds of a repeated game, or over matches of a small one."""
+"""``league lab regret``: a player's regret over the rounds of a repeated game, or over matches of a small one."""
 
 from __future__ import annotations
 

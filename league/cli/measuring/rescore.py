@@ -1,4 +1,4 @@
-"""``league rescore``: new credit for stored matches, without playing."""
+"""``league lab rescore``: new credit for stored matches, without playing."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def print_report(report: StandingsReport, console: Console) -> None:
             )
         else:
             print_game(game.standings, console, newest, report.matrix, game.exact)
-    console.print("\nElo counts deals won; ± is 95%. How it is measured: league docs league", style="dim")
+    console.print("\nElo counts deals won; ± is 95%. How it is measured: league show docs league", style="dim")
 
 
 def _print_measured(game: GameReport, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""``league team``: does a run's team earn its keep, and which of its roles does?"""
+"""``league lab team``: does a run's team earn its keep, and which of its roles does?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``league completion SHELL``: a script that lets a shell complete the league's commands, options, presets and runs."""
+"""``league show completion SHELL``: a script for a shell: it completes commands, options, presets and runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the script for a shell. Raises UsageError where argcomplete is not installed."""
     if find_spec("argcomplete") is None:
-        raise UsageError("league completion needs argcomplete, which is not installed: pip install argcomplete")
+        raise UsageError("league show completion needs argcomplete, which is not installed: pip install argcomplete")
     import argcomplete
 
     sys.stdout.write(argcomplete.shellcode(["league"], shell=arguments.shell))

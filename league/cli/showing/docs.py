@@ -1,4 +1,4 @@
-"""``league docs``: the pages of the documentation, in a checkout and in an installed package alike."""
+"""``league show docs``: the pages of the documentation, in a checkout and in an installed package alike."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
             for name, path in pages.items():
                 if path.parent.name == subject:
                     print(f"  {name:{width}}  {title(path)}")
-        print(f"\nRead one:  league docs {next(iter(pages))}\nThe files are in {folder()}.")
+        print(f"\nRead one:  league show docs {next(iter(pages))}\nThe files are in {folder()}.")
         return 0
     name = arguments.page.rsplit("/", 1)[-1].removesuffix(".md")
     if name in MOVED:
-        print(f"The page {name} is part of another now: league docs {MOVED[name]}\n")
+        print(f"The page {name} is part of another now: league show docs {MOVED[name]}\n")
         name = MOVED[name]
     if name not in pages:
         raise unknown_name("page", arguments.page, pages)

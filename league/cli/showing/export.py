@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = ("runs/pocket --format trl -o replies.jsonl", "runs/pocket -o matches.jsonl")
 NOTES = """\
 formats:
-  jsonl    whole matches, a line each, which `league import` reads without loss (default)
+  jsonl    whole matches, a line each, which `league lab import` reads without loss (default)
   trl      a line for each reply: prompt and completion as TRL has them, log-probs, advantage, reward, token ids
   openai   a line for each reply: a chat of OpenAI's format for fine-tuning
   parquet  the columns of trl in a Parquet file; needs pyarrow
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = file_to_write(name, "-o")
     if arguments.format == "jsonl":
         save_matches(path, samples)
-        what = f"{len(samples)} matches, whole; `league import` reads them"
+        what = f"{len(samples)} matches, whole; `league lab import` reads them"
     else:
         rows = list(reply_rows(samples, run_roles(run.config), arguments.all_seats))
         if arguments.format == "parquet":

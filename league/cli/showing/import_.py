@@ -1,4 +1,4 @@
-"""``league import``: whole matches that ``league export`` wrote, as files that ``league replay`` shows."""
+"""``league lab import``: whole matches that ``league export`` wrote, as files that ``league replay`` shows."""
 
 from __future__ import annotations
 

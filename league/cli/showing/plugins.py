@@ -1,4 +1,4 @@
-"""``league plugins``: what outside modules and installed packages add to the league."""
+"""``league show plugins``: what outside modules and installed packages add to the league."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def print_report(report: Sequence[Listed], console: Console) -> None:
     if not report:
         console.print(
             "There are no plugins. A package brings one by entry points (league.games, league.credit, …), or a run "
-            "needs a module that you name: --plugin my_games. See: league docs extending"
+            "needs a module that you name: --plugin my_games. See: league show docs extending"
         )
         return
     table = plain_table("plugin", "what it adds", "name", "")

@@ -1,4 +1,4 @@
-"""``league presets``: the configurations that come with the project."""
+"""``league show presets``: the configurations that come with the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``league settings [WORD]``: every setting of a run, read from the tables of its configuration."""
+"""``league show settings [WORD]``: every setting of a run, read from the tables of its configuration."""
 
 from __future__ import annotations
 

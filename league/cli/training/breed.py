@@ -1,4 +1,4 @@
-"""``league breed``: a population of runs, each generation made from the last by a breeding rule."""
+"""``league lab breed``: a population of runs, each generation made from the last by a breeding rule."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> BreedReport:
     if arguments.resume and not arguments.run_dir:
         raise UsageError("--resume goes on in a folder: name it with --run-dir.")
     if not arguments.resume and not arguments.config:
-        raise UsageError("Name what to breed: a preset of `league presets`, or a .toml file.")
+        raise UsageError("Name what to breed: a preset of `league show presets`, or a .toml file.")
     config = None if arguments.resume else load(arguments.config, arguments.set)
     folder = folder_to_fill(arguments.run_dir or _new(Path(arguments.config).stem), "--run-dir")
     console = Terminal(stderr=True, soft_wrap=True)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> BreedReport:
         breeding: Breeding = breed(config, folder, lambda line: console.print(line, markup=False))
     except RunFailed as failure:
         raise UsageError(
-            f"{failure} To go on: league breed --resume --run-dir {folder}{plugins.as_options()}"
+            f"{failure} To go on: league lab breed --resume --run-dir {folder}{plugins.as_options()}"
         ) from failure
     return BreedReport(folder, breeding.record())
 

@@ -1,4 +1,4 @@
-"""``league distil``: one model that behaves as a run's mixture does on average."""
+"""``league lab distil``: one model that behaves as a run's mixture does on average."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``league evolve``: continue a run's population in a new run, under new settings."""
+"""``league lab evolve``: continue a run's population in a new run, under new settings."""
 
 from __future__ import annotations
 

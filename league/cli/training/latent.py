@@ -1,4 +1,4 @@
-"""``league latent``: cluster a run's utterances, solve the game between clusters, and teach its solution (LSPO)."""
+"""``league lab latent``: cluster a run's utterances, solve the game between clusters, and teach its solution (LSPO)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLES = (
     "runs/pocket --game kuhn_poker -o one --set latent.clusters=2 --json",
 )
 NOTES = (
-    "The tables [latent] and [distil] say how: league settings latent. It is for games of two seats, one of "
+    "The tables [latent] and [distil] say how: league show settings latent. It is for games of two seats, one of "
     "which\nwins what the other loses."
 )
 

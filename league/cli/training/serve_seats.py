@@ -1,4 +1,4 @@
-"""``league serve-seats``: train a new run, or resume one, in which programs take roles' turns through an API."""
+"""``league lab serve-seats``: train a new run, or resume one, in which programs take roles' turns through an API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = (
     "pocket --role kuhn_poker/first --run-dir runs/agents",
     "runs/agents --port 8002",
 )
-NOTES = "league docs programs tells what a program asks. A run that has been begun goes on."
+NOTES = "league show docs programs tells what a program asks. A run that has been begun goes on."
 
 
 def add_arguments(parser: Parser) -> None:
@@ -92,16 +92,16 @@ def _check_begun(run_dir: Path, arguments: argparse.Namespace) -> None:
     if arguments.set or arguments.seed is not None:
         raise UsageError(
             f"{run_dir} goes on with the configuration that it began with. Leave --set and --seed out, or begin a new "
-            "run: league serve-seats PRESET --role GAME/ROLE --run-dir DIR"
+            "run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )
     roles = load_run_config(run_dir).programs.roles
     if arguments.role and set(arguments.role) != set(roles):
         raise UsageError(
             f"{run_dir} began with programs.roles = {list(roles)}, and --role names {', '.join(arguments.role)}. Leave "
-            "--role out, or begin a new run: league serve-seats PRESET --role GAME/ROLE --run-dir DIR"
+            "--role out, or begin a new run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )
     if not roles:
         raise UsageError(
             f"{run_dir} is a run without programs: programs.roles is empty, and a run keeps its settings. Begin a new "
-            "one: league serve-seats PRESET --role GAME/ROLE --run-dir DIR"
+            "one: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )

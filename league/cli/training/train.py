@@ -315,7 +315,8 @@ def utilisation_sentence(metrics: Iterable[Mapping[str, float]]) -> str:
                 shares.setdefault(name.removeprefix("mfu/"), []).append(value)
     words = {"play": "play", "learn": "learning"}
     parts = [f"{words[phase]} {fmean(values):.0%}" for phase, values in sorted(shares.items(), reverse=True)]
-    return f"of the rate of a plain product on this machine: {', '.join(parts)} (league docs learner)" if parts else ""
+    told = f"of the rate of a plain product on this machine: {', '.join(parts)} (league show docs learner)"
+    return told if parts else ""
 
 
 def _changes_in_training(changes: Mapping[str, tuple[float, float]], best: str) -> Iterator[str]:

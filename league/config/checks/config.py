@@ -120,7 +120,7 @@ def _check_distilling(config: RunConfig) -> None:
     if every and not config.engine.in_process:
         raise UsageError(
             f"distil_every = {every} asks the whole mixture in the run's own process, and engine.kind = "
-            f"{config.engine.kind!r} plays in another. Leave it out, and distil afterwards: league distil RUN@mixture"
+            f"{config.engine.kind!r} plays in another. Distil afterwards instead: league lab distil RUN@mixture"
         )
 
 

@@ -57,7 +57,7 @@ def check_beliefs(config: RunConfig, roles: Roles) -> None:
     if not any(probes.values()):
         raise UsageError(
             f"{first} asks seats what they believe, but no role of {', '.join(roles)} has a probe. Add a [[probe]] to "
-            f"a role card (roles.cards; see: league docs beliefs), or leave {first} out."
+            f"a role card (roles.cards; see: league show docs beliefs), or leave {first} out."
         )
     judged = [game for game, game_probes in probes.items() if game_probes and isinstance(make_game(game), KnowsAnswers)]
     if reasons and not judged:

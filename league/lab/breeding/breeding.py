@@ -176,7 +176,7 @@ class Breeding:
     def _check_finished(self, outcome: Outcome, end: int) -> None:
         """Raise KeyboardInterrupt, with the command that resumes, if a run was stopped before its iteration."""
         if outcome.iteration < end:
-            command = f"league breed --resume --run-dir {shlex.quote(str(self.folder))}{plugins.as_options()}"
+            command = f"league lab breed --resume --run-dir {shlex.quote(str(self.folder))}{plugins.as_options()}"
             raise KeyboardInterrupt(f"Stopped. To go on: {command}")
 
     def _begin(self, member: Candidate, descent: Descent, start: int, seed: int) -> None:

@@ -81,7 +81,7 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
     written, _, estimator_text = text.partition("@")
     name, _, changes = written.partition(":")
     rule = RULES[name]
-    settings = _changed(name, credit.settings_of(name), changes, text, f"league settings credit.{name}")
+    settings = _changed(name, credit.settings_of(name), changes, text, f"league show settings credit.{name}")
     if not estimator_text:
         return RuleVariant(text, rule, settings)
     estimator, _, changes = estimator_text.partition(":")
@@ -93,7 +93,7 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
         rule,
         settings,
         estimator,
-        _changed(estimator, defaults, changes, text, f"league settings values.{estimator}"),
+        _changed(estimator, defaults, changes, text, f"league show settings values.{estimator}"),
     )
 
 

@@ -331,7 +331,7 @@ ENGINES: Registry[EngineKind] = Registry(
             fit=_fit_vllm,
             check_context=_check_vllm_context,
             package=EnginePackage(
-                "vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see: league docs engines"
+                "vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see: league show docs engines"
             ),
             server=Server.ITS_OWN,
             wants_gpu=True,

@@ -205,7 +205,7 @@ def with_probes(player: Player) -> Player:
     if not any(probes):
         raise UsageError(
             f"--beliefs asks the probes of a role card, and the card of {player.spec.alias} has none. Take a game with "
-            "some, such as hidden_roles or signalling, or write a card with a [[probe]] table (league docs beliefs)."
+            "some, such as hidden_roles or signalling, or a card with a [[probe]] table (league show docs beliefs)."
         )
     roles = [
         role.model_copy(update={"probes": seat_probes}) for role, seat_probes in zip(player.roles, probes, strict=True)

@@ -141,14 +141,14 @@ def load_matches(path: Path) -> list[SampledMatch]:
 
 
 def matches_at(path: Path, given_as: str = "") -> list[SampledMatch]:
-    """Return the matches of a file, or of a folder of ``league import`` or a run.
+    """Return the matches of a file, or of a folder of ``league lab import`` or a run.
 
     Raises UsageError for any other; ``given_as`` is the option or setting that named the path.
     """
     if path.is_dir():
         samples = [sample for file in sample_files(path) for sample in load_samples(file)]
         if not samples:
-            raise UsageError(f"{given_as}{path}: it holds no matches. `league import FILE -o {path}` fills it.")
+            raise UsageError(f"{given_as}{path}: it holds no matches. `league lab import FILE -o {path}` fills it.")
         return samples
     try:
         with path.open(encoding="utf-8", errors="replace") as file:

@@ -62,7 +62,7 @@ class Run:
         if not population:
             raise UsageError(
                 f"{self.path} has no distilled snapshot: distil_every was 0, or none was due yet. Make one: "
-                f"league distil {self.path}@mixture -o {self.path}-distilled"
+                f"league lab distil {self.path}@mixture -o {self.path}-distilled"
             )
         return population
 

@@ -102,7 +102,7 @@ def check(rule: str, facts: CreditFacts) -> None:
 
 def reply_probabilities(lm: LanguageModel, keys: Sequence[PromptKey]) -> dict[PromptKey, tuple[float, ...]]:
     """Return the exact probabilities of all legal ``choice`` replies, in their order, of each prompt."""
-    import torch  # slow to import, and `league regret` does not need it
+    import torch  # slow to import, and `league lab regret` does not need it
 
     probabilities: dict[PromptKey, tuple[float, ...]] = {}
     for temperature in {key.temperature for key in keys}:

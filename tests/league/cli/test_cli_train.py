@@ -140,7 +140,7 @@ def test_what_was_learned_is_told_by_the_kind_of_game(tmp_path):
         "value to the first seat −0.056, in theory −1/18",
     ]
     shares = utilisation_sentence([{"mfu/play": 0.2, "mfu/learn": 0.5}, {"mfu/play": 0.4}])
-    assert shares == "of the rate of a plain product on this machine: play 30%, learning 50% (league docs learner)"
+    assert shares == "of the rate of a plain product on this machine: play 30%, learning 50% (league show docs learner)"
     assert not utilisation_sentence([{"iteration": 1.0}])
     assert hanabi == ["mean return together 3.900 → 9.800 of at most 10"]
     assert tic_tac_toe == ["score against random 0.500 → 0.900 (win 1, draw ½, loss 0)"]

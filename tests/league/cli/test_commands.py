@@ -1,6 +1,7 @@
 """A command is a file: in the list under its name, light to import, ours or an installed package's."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 from support.pages import EXTENDING, blocks
 from support.source import ROOT
 
-from league.cli.commands import COMMANDS, GROUPS, find
+from league.cli.commands import BEHIND, COMMANDS, GROUPS, find, written
 
 LENGTHS = next(text for file, _, text in blocks(EXTENDING) if file == "race_games/lengths.py")
 MATCH = ["match", "random", "always:bet", "--game", "kuhn_poker", "--matches", "4", "--save", "matches.jsonl"]
@@ -77,6 +78,27 @@ def test_no_command_is_slow_to_import():
     code += "print(*{'torch', 'numpy', 'scipy', 'pydantic', 'rich', 'transformers', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == []
+
+
+def test_the_help_is_one_screen_and_every_command_stands_on_it_or_behind_a_word_of_it(place):
+    """A command behind ``lab`` or ``show`` runs with and without it, and says its place without."""
+    for words in ([], ["--help"]):
+        shown = league(place, *words).splitlines()
+        assert len(shown) <= 40
+        assert max(map(len, shown)) <= 80
+    on_it = {line.split()[0] for line in shown if line.startswith("  ")}
+    assert on_it == {written(name).split()[0] for name in COMMANDS}
+    for word, (_, names) in BEHIND.items():
+        behind = league(place, word)
+        assert behind == league(place, word, "--help")
+        assert all(re.search(rf"^    {name}\b", behind, re.M) for name in names)
+        assert "There is no command named 'nothing'" in league(place, word, "nothing", status=2)
+    assert league(place, "show", "docs") == league(place, "docs")
+    folder, environment = place
+    words = [sys.executable, "-m", "league", "docs", "league"]
+    old = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    assert old.stderr == "league docs is `league show docs` now.\n"
+    assert "See: league lab regret --help" in league(place, "regret", status=2)
 
 
 def test_help_imports_the_files_of_no_command():

@@ -13,8 +13,8 @@ from support.source import ROOT
 
 from games.common import plugins
 from league.cli import main
-from league.cli.commands import COMMANDS, find
-from league.cli.dispatch import _parsers
+from league.cli.commands import COMMANDS, find, written
+from league.cli.dispatch import _parsers, parse
 from league.cli.showing import doctor
 from league.config import RunConfig
 from league.config.load import load, preset_names
@@ -28,12 +28,11 @@ def report(capsys, *words):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_ends_with_examples_that_parse(command, capsys):
-    parser, commands = _parsers()
-    shown = commands[command].format_help()
+    shown = _parsers()[1][command].format_help()
     for words in find(command).EXAMPLES:
-        line = f"league {command} {words}".strip()
+        line = f"league {written(command)} {words}".strip()
         assert f"\n  {line}\n" in shown
-        arguments = parser.parse_args(shlex.split(re.split(" >+ ", line)[0])[1:])
+        arguments = parse(shlex.split(re.split(" >+ ", line)[0])[1:])
         if command == "train" and arguments.config in preset_names():
             load(arguments.config, arguments.set)
     assert max(map(len, shown.splitlines())) <= 120
@@ -181,7 +180,9 @@ def test_the_version_is_printed(capsys):
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("league exploit", ["exploit", "exploitability"]),
+        ("league exploit", ["exploitability"]),
+        ("league lab exploit", ["exploit"]),
+        ("league lab distil runs/m", ["runs/mine"]),
         ("league match --ga", ["--game"]),
         ("league train pocket-l", ["pocket-league", "pocket-long"]),
         ("league standings runs/m", ["runs/mine"]),

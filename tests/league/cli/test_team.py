@@ -1,4 +1,4 @@
-"""``league team``, whole: what it says of small runs, the same with the same seed, and which inputs it refuses."""
+"""``league lab team``, whole: what it says of small runs, the same with the same seed, and which inputs it refuses."""
 
 import json
 import tomllib

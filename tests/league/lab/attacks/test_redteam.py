@@ -1,4 +1,4 @@
-"""``league redteam``: exact where brute force or a published value says what must come out."""
+"""``league lab redteam``: exact where brute force or a published value says what must come out."""
 
 import itertools
 import json

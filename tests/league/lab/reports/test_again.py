@@ -4,15 +4,14 @@ import shlex
 
 import pytest
 
-from league.cli.dispatch import _parsers
+from league.cli.dispatch import parse
 from league.config.load import load, preset_names, validate
 from league.lab.reports.again import command, differing
 
 
 def configuration(words):
     """Return the configuration that `league train` would train with."""
-    parser, _ = _parsers()
-    arguments = parser.parse_args(shlex.split(words)[1:])
+    arguments = parse(shlex.split(words)[1:])
     seed = [] if arguments.seed is None else [f"seed={arguments.seed}"]
     return load(arguments.config, [*seed, *arguments.set])
 

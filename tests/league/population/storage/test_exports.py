@@ -107,7 +107,7 @@ def run(tmp_path, monkeypatch):
 
 def test_a_run_is_exported_and_imported_without_loss(run, tmp_path, capsys):
     assert main(["export", "small", "-o", "all.jsonl"]) == 0
-    assert capsys.readouterr().out == "all.jsonl: 2 matches, whole; `league import` reads them.\n"
+    assert capsys.readouterr().out == "all.jsonl: 2 matches, whole; `league lab import` reads them.\n"
     assert main(["import", "all.jsonl", "-o", "back"]) == 0
     assert "2 matches in 2 files" in capsys.readouterr().out
     for name in ("iteration-000002.jsonl", "iteration-000004.jsonl"):
