@@ -5,6 +5,7 @@ import shlex
 
 from support.source import ROOT
 
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))  # what was measured
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
