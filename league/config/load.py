@@ -47,6 +47,11 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
+def preset_table(name: str) -> dict[str, Any]:
+    """Return what a preset's file sets, as it is written."""
+    return _read_toml(PRESETS / f"{name}.toml")
+
+
 def load(
     source: str,
     overrides: Sequence[str] = (),

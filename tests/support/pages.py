@@ -40,4 +40,4 @@ def commands(page, program):
     lines += re.findall(r"`([^`\n]+)`", prose(page))
     for line in lines:
         if line.startswith(f"{program} "):
-            yield shlex.split(line, comments=True)[1:]
+            yield shlex.split(re.split(" >+ ", line)[0], comments=True)[1:]

@@ -21,10 +21,10 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def test_every_rule_is_told():
-    """On the page of credit, with every setting that it has."""
-    told = page_of("credit").read_text(encoding="utf-8")
+    """On the page of credit rules, with every setting that it has; and the page of credit says when to take it."""
+    told, when = (page_of(name).read_text(encoding="utf-8") for name in ("credit_rules", "credit"))
     for name, rule in RULES.items():
-        assert re.search(rf"\*\*{name}\b", told), name
+        assert re.search(rf"^## {name}$", told, flags=re.M), name
         for key in rule.settings.model_fields:
             assert f"`credit.{name}.{key}`" in told, key
 
