@@ -89,7 +89,7 @@ def commands() -> str:
     lines = [
         "# Commands",
         "",
-        "`league COMMAND --help` tells every option. With `--json` a command prints one JSON document.",
+        "The `--help` of a command tells every option. With `--json` a command prints one JSON document.",
     ]
     for group, own in GROUPS.items():
         lines += ["", f"## {TITLES[group]}"]

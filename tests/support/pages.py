@@ -15,13 +15,20 @@ def page_of(name):
     return found
 
 
-EXTENDING = page_of("extending")
+# What a package of one's own may have; its files are named once, over all of these pages.
+EXTENDING = tuple(map(page_of, ("extending", "talk_games", "rules_and_losses", "families")))
+
+
+def text_of(page):
+    """Return the text of a page, or of several."""
+    pages = page if isinstance(page, tuple) else (page,)
+    return "\n".join(one.read_text(encoding="utf-8") for one in pages)
 
 
 def blocks(page):
-    """Yield each code block as (the file named last before it, its language, its text)."""
+    """Yield each code block of a page, or of several, as (the file named last before it, its language, its text)."""
     file = ""
-    for part in re.split(r"(^```.*?^```$)", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
+    for part in re.split(r"(^```.*?^```$)", text_of(page), flags=re.DOTALL | re.MULTILINE):
         if part.startswith("```"):
             head, _, text = part.removesuffix("```").partition("\n")
             yield file, head.removeprefix("```"), text
@@ -31,7 +38,7 @@ def blocks(page):
 
 def prose(page):
     """Return a page without its code blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^```.*?^```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
 
 
 def commands(page, program):

@@ -25,6 +25,7 @@ def test_every_rule_is_told():
     told, when = (page_of(name).read_text(encoding="utf-8") for name in ("credit_rules", "credit"))
     for name, rule in RULES.items():
         assert re.search(rf"^## {name}$", told, flags=re.M), name
+        assert f"`{name}`" in when, name
         for key in rule.settings.model_fields:
             assert f"`credit.{name}.{key}`" in told, key
 
@@ -39,7 +40,7 @@ def test_every_matchmaking_rule_has_a_weight():
 @every_page
 def test_examples_run(page, capsys):
     for _, language, text in blocks(page):
-        if language == "python" and page not in (EXTENDING, page_of("python")):  # which have their own tests
+        if language == "python" and page not in (*EXTENDING, page_of("python")):  # which have their own tests
             exec(compile(text, str(page), "exec"), {})  # ours: it stands in this repository
             assert capsys.readouterr().out
 
@@ -71,7 +72,7 @@ def test_settings_exist(page):
             assert key in sections[section].model_fields, f"{section}.{key}"
     made = {file.rsplit("/", 1)[-1].removesuffix(".py") for file, _, _ in blocks(EXTENDING)}
     for name, key in re.findall(r"credit\.(\w+)\.(\w+)", page.read_text(encoding="utf-8")):
-        if not (page == EXTENDING and name in made):
+        if not (page in EXTENDING and name in made):
             assert key in RULES[name].settings.model_fields, f"credit.{name}.{key}"
     for key in re.findall(r"`games\.[A-Z]+\.(\w+)", page.read_text(encoding="utf-8")):
         assert key in GameConfig.model_fields, key
@@ -97,5 +98,5 @@ def test_files_exist(page):
     made = {file for file, language, _ in blocks(EXTENDING) if language in ("python", "toml")}
     places = ("benchmarks", "docs", "tests", *PACKAGES)
     for name in re.findall(r"`((?:\w+/)+[\w*.-]*)`", prose(page)):
-        if name.split("/")[0] in places and not (page == EXTENDING and name in made):
+        if name.split("/")[0] in places and not (page in EXTENDING and name in made):
             assert list(ROOT.glob(name.rstrip("/"))), name

@@ -22,6 +22,9 @@ MOVED = {
     "programs": "serving",
     "exploiters": "robustness",
     "prompts": "roles",
+    "curriculum": "starts",
+    "latent": "one_model",
+    "teachers": "one_model",
 }  # pages that were merged into others
 INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the first into the second
 
