@@ -5,15 +5,17 @@ Several policies, roles and games learn side by side, over several iterations, a
 
 import random
 from collections import defaultdict
+from math import exp
 from statistics import fmean
 
 import pytest
 from support.learning.trajectories import trajectory
 
-from learners.values import ESTIMATORS
+from learners.values import ESTIMATORS, forget_policy
 
 GAMMA, RECENCY = 0.5, 0.25
-KEYS = [("chess", "first", "main"), ("chess", "second", "main"), ("chess", "first", "probe"), ("go", "first", "main")]
+KEYS = [("chess", "first", "main"), ("chess", "main", "main"), ("chess", "first", "main 2"), ("go", "main", "probe")]
+LEFT, RIGHT = "go left now", "turn right"  # replies of three words and of two
 
 
 def acting(one, actions):
@@ -24,10 +26,10 @@ def acting(one, actions):
 def walk(rng, key, match):
     """Return a match of 0 to 3 turns: what is seen is what was done so far, and every turn is paid."""
     game, role, policy = key
-    moves = [rng.choice(["left", "right"]) for _ in range(rng.choice([0, 1, 2, 3, 3]))]
+    moves = [rng.choice([LEFT, RIGHT]) for _ in range(rng.choice([0, 1, 2, 3, 3]))]
     states = [f"seen: {' '.join(moves[:k])}" for k in range(len(moves))]
     bonus = KEYS.index(key)
-    paid = [rng.choice([0.0, 1.0]) + (bonus if move == "left" else 0.0) for move in moves]
+    paid = [rng.choice([0.0, 1.0]) + (bonus if move == LEFT else 0.0) for move in moves]
     one = trajectory(paid, states, game=game, role=role, policy=policy, match=match, deal_seed=rng.randrange(4))
     return acting(one, moves)
 
@@ -77,9 +79,9 @@ def tabular_values(members, gamma, recency):
 @pytest.mark.parametrize("matches", [4096, 9])
 @pytest.mark.parametrize(("name", "own"), [("archer", {"recency": RECENCY}), ("token_values", {})])
 def test_values_are_the_averages_of_the_formula(name, own, matches, seed):
-    """Of token values, too: with replies of one word the values of tokens are those of turns, and nothing is old."""
+    """Of token values, too: no token is discounted within its turn, and nothing is old."""
     batches = iterations(seed)
-    found = learned(name, batches, gamma=GAMMA, matches=matches, **own)
+    found = learned(name, batches, gamma=GAMMA, matches=matches, sweeps=12, **own)
     recency = own.get("recency", 1.0)
     values = {
         key: tabular_values([pair for pair in members if name == "archer" or pair[1].turns][-matches:], GAMMA, recency)
@@ -110,6 +112,22 @@ def test_progress_adds_up_to_the_mean_of_equal_matches_and_a_share_of_the_luck(r
     assert checked > 5
 
 
+@pytest.mark.parametrize("name", [name for name, one in ESTIMATORS.items() if one.forget])
+def test_only_what_is_known_of_a_policy_is_forgotten(name):
+    """Other policies and roles have its name in theirs, and teams have it in any seat."""
+    batch = iterations(1)[0]
+    teams = [("main", "probe"), ("probe", "main"), ("main 2", "probe"), ("probe", "probe")]
+    if name == "sequential":
+        batch = [one._replace(players=teams[one.match % 4]) for one in batch]
+    estimator = ESTIMATORS[name]
+    state = estimator.learn(batch, {}, estimator.settings())
+    left = forget_policy({name: state, "critic": {"kept": 1}}, "main")
+    assert left["critic"] == {"kept": 1}
+    assert 1 < len(left[name]) < len(state)
+    kept = [key for key in state if "main" not in (key.split("/")[1:] if name == "sequential" else key.split("/")[-1:])]
+    assert left[name] == {key: state[key] for key in kept}
+
+
 def coins(pays, counts, **fields):
     """Return matches of one turn, as many of each move as ``counts`` says, and paid by the move."""
     moves = [move for move, count in counts.items() for _ in range(count)]
@@ -131,10 +149,15 @@ def test_preferences_are_in_units_of_the_return(scale):
     batch = batch[::2] + batch[1::2]
     estimator = ESTIMATORS["preferences"]
     chosen = estimator.settings(shrink=1.0)
-    found = estimator.make(batch, estimator.learn(batch, {}, chosen), chosen)
+    state = estimator.learn(batch, {}, chosen)
+    found = estimator.make(batch, state, chosen)
     by_move = {(one.policy, one.turns[0].action): row[0] for one, row in zip(batch, found, strict=True)}
     assert by_move["main", "left"] - by_move["main", "right"] == pytest.approx(2.0 * scale, rel=1e-6)
     assert by_move["probe", "left"] - by_move["probe", "right"] == pytest.approx(-4.0 * scale, rel=1e-6)
+    for policy, key in (("main", "kuhn_poker/first/main"), ("probe", "kuhn_poker/first/probe")):
+        slope = max(map(abs, state[key]["weights"][1])) / max(map(abs, state[key]["fitted"][1]))
+        implicit = [counts[move] / 14 * exp(by_move[policy, move] / slope) for move in counts]  # phi = pi e^s
+        assert sum(implicit) == pytest.approx(1.0)
 
 
 def test_preferences_are_within_a_deal_and_never_turned_round():
