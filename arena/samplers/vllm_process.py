@@ -65,6 +65,7 @@ class Weights(NamedTuple):
     player: str
     folder: Path
     bare: bool = False  # the base of adapters by itself, without one
+    version: int | None = None  # of weights in training: ``LanguageModel.version``
 
 
 class VllmProcess:
