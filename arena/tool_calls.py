@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from arena.samplers.event_loop import LoopThread
+from arena.event_loop import LoopThread
 from roles.tools import Tool
 
 

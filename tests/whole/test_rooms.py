@@ -89,7 +89,7 @@ EXCEPTIONS = {
     ("short", "arena/match_rng.py"): "one stream of seeds",
     ("short", "arena/remote/secret.py"): "the key of a server stands in one file that can be read whole",
     ("short", "arena/remote/usage.py"): "a record that interfaces and commands share",
-    ("short", "arena/samplers/event_loop.py"): "the loop that asynchronous engines share",
+    ("short", "arena/event_loop.py"): "the loop that asynchronous engines share",
     ("short", "arena/samplers/trie_sampling.py"): "one step that engines share",
     ("short", "arena/samplers/vllm_worker.py"): "runs in vLLM's own process",
     ("short", "arena/samplers/weight_lock.py"): "two processes share it",
