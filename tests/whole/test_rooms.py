@@ -38,7 +38,7 @@ ORDER = {
     "league": ("theory", "config", "population", "training", "lab", "cli"),
     # and the rooms of each
     "league.theory": (
-        *("statistics", "confidence_sequence", "cycles", "solvers", "exact", "meta_solvers", "diversity"),
+        *("statistics", "confidence_sequence", "cycles", "solvers", "exact", "public", "meta_solvers", "diversity"),
         *("beliefs", "bayes_accuracy"),
     ),
     "league.population": (*("results", "storage", "models", "matchmaking", "players", "distillation", "evaluation"),),

@@ -98,9 +98,9 @@ class Player:
         ``limit`` information states.
         """
         rows: dict[tuple[int, str], tuple[float, ...]] = {}
-        readers: list[_PolicyReader] = []
+        readers: list[PolicyReader] = []
         for members in dict.fromkeys(self.members):  # seats with the same members are tabulated once
-            readers += [_PolicyReader(self, identity, random.Random(f"{seed}/{identity}")) for identity, _ in members]
+            readers += [PolicyReader(self, identity, random.Random(f"{seed}/{identity}")) for identity, _ in members]
             tables = [tabulate(self.spec.name, reader, limit) for reader in readers[-len(members) :]]
             mixed = mixture(tables, [weight for _, weight in members]) if len(tables) > 1 else tables[0]
             rows.update((key, row) for key, row in mixed.probabilities.items() if self.members[key[0]] == members)
@@ -109,7 +109,7 @@ class Player:
         return TabulatedPolicy(PolicyTable(self.spec.name, rows), not replies, rate)
 
 
-class _PolicyReader:
+class PolicyReader:
     """Reads a player id's distributions from its engine, and counts the replies that had to be sampled."""
 
     def __init__(self, player: Player, identity: str, rng: random.Random) -> None:
@@ -117,6 +117,7 @@ class _PolicyReader:
         self.replies = self.illegal = 0
 
     def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
+        """Return the player's probabilities in each position, over its legal actions."""
         requests = [self._request(seat, game) for seat, game in positions]
         engine = self._player.engine_of(self._identity)
         if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):

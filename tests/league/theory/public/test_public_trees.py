@@ -1,0 +1,126 @@
+"""Public trees give OpenSpiel's own figures, and in games that OpenSpiel cannot walk the published ones."""
+
+import numpy as np
+import pyspiel
+import pytest
+from open_spiel.python import policy as openspiel_policy
+from open_spiel.python.algorithms.exploitability import exploitability as exploitability_by_openspiel
+
+from games.common.errors import UsageError
+from league.theory.public.from_openspiel import public_tree
+from league.theory.public.liars_dice import liars_dice
+from league.theory.public.measures import best_responses, counterfactual_values, exploitability, returns, solve
+from league.theory.public.reading import read_policy
+
+GAMES = ("kuhn_poker", "leduc_poker", "liars_dice(dice_sides=3,numdice=1)", "liars_dice(dice_sides=2,numdice=2)")
+TREES = {
+    "kuhn_poker": lambda: public_tree("kuhn_poker"),
+    "dice": lambda: liars_dice(1, 3),
+    "two": lambda: liars_dice(2, 2),
+}
+
+
+def drawn(tree, seed):
+    """Return a random policy: each hand mixes its moves apart, some of them never played."""
+    rng = np.random.default_rng(seed)
+    policy = rng.gamma(0.3, size=tree.uniform().shape) + 1e-9
+    for _, children in tree.families():
+        starts = tree.first_children(children)
+        counts = np.diff([*starts, children.stop - children.start])
+        policy[children] /= np.repeat(np.add.reduceat(policy[children], starts), counts, axis=0)
+    tree.check(policy)
+    return policy
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_uniform_policy_is_as_exploitable_as_openspiel_says(game):
+    loaded = pyspiel.load_game(game)
+    tree = public_tree(game)
+    expected = exploitability_by_openspiel(loaded, openspiel_policy.UniformRandomPolicy(loaded))
+    assert exploitability(tree, tree.uniform()) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_drawn_policy_is_as_exploitable_as_openspiel_says(name, seed):
+    """Its table is written into OpenSpiel's as a player is asked: hands and moves must not be mixed up."""
+    tree = TREES[name]()
+    policy = drawn(tree, seed)
+    loaded = pyspiel.load_game(tree.game)
+    table = openspiel_policy.TabularPolicy(loaded)
+    rng = np.random.default_rng(seed)
+    rows = {}
+
+    def answer(positions):
+        answers = []
+        for seat, game in positions:
+            assert game.to_act() == seat
+            key = game.pyspiel_state().information_state_string(seat)
+            assert key not in rows, "asked once"
+            rows[key] = rng.dirichlet(np.ones(len(game.legal_ids())))
+            table.policy_for_key(key)[:] = 0.0
+            table.policy_for_key(key)[list(game.legal_ids())] = rows[key]
+            answers.append(rows[key])
+        return answers
+
+    read = read_policy(tree, answer)
+    tree.check(read)
+    assert len(rows) == tree.information_states
+    expected = exploitability_by_openspiel(loaded, table)
+    assert exploitability(tree, read) == pytest.approx(expected, abs=1e-9)
+    value = sum(counterfactual_values(tree, policy, seat, best=False)[0].sum() for seat in (0, 1))
+    assert value == pytest.approx(0.0, abs=1e-12)  # what one seat wins the other loses
+    assert min(best_responses(tree, policy)[0] - returns(tree, policy), 0.0) > -1e-12
+
+
+@pytest.mark.parametrize(("dice", "faces"), [(1, 2), (1, 4), (2, 2)])
+def test_the_tree_of_liars_dice_is_openspiels(dice, faces):
+    written, found = liars_dice(dice, faces), public_tree(f"liars_dice(dice_sides={faces},numdice={dice})")
+    for name in ("parent", "action", "levels"):
+        assert np.array_equal(getattr(written, name), getattr(found, name)), name
+    policy = drawn(written, 3)
+    assert best_responses(written, policy) == pytest.approx(best_responses(found, policy), abs=1e-12)
+    assert written.information_states == found.information_states
+
+
+def test_sizes():
+    """1 die of 6 faces: 24,576 information states, as OpenSpiel has; a hand that the public card rules out is none."""
+    assert liars_dice(1, 6).information_states == 24_576
+    assert public_tree("leduc_poker").information_states == 936
+    assert public_tree("kuhn_poker").information_states == 12
+
+
+@pytest.mark.parametrize(
+    ("game", "value", "within"),
+    [
+        ("kuhn_poker", -1 / 18, 1e-4),
+        ("leduc_poker", -0.085606, 2e-3),
+        ("liars_dice(dice_sides=3,numdice=1)", 1 / 9, 1e-4),
+    ],
+)
+def test_cfr_plus_comes_to_the_games_value(game, value, within):
+    tree = public_tree(game)
+    policy = solve(tree, 300)
+    tree.check(policy)
+    gap = exploitability(tree, policy)
+    assert gap < 2 * within + 1e-3
+    assert abs(returns(tree, policy) - value) <= 2 * gap  # at an equilibrium's distance
+
+
+def test_games_that_are_not_played_in_the_open_are_refused():
+    with pytest.raises(UsageError, match=r"not played in the open|zero-sum game of two"):
+        public_tree("goofspiel(imp_info=True,num_cards=3,points_order=descending)")
+    with pytest.raises(UsageError, match="zero-sum game of two seats"):
+        public_tree("kuhn_poker(players=3)")
+    with pytest.raises(UsageError, match="more than 100 public positions"):
+        public_tree("leduc_poker", limit=100)
+
+
+def test_a_policy_that_is_none_is_refused():
+    tree = liars_dice(1, 2)
+    with pytest.raises(ValueError, match="shape"):
+        tree.check(tree.uniform()[:-1])
+    wrong = tree.uniform()
+    wrong[1, 0] += 0.1
+    with pytest.raises(ValueError, match="seat 0 do not sum to one"):
+        tree.check(wrong)
