@@ -52,6 +52,25 @@ def test_a_game_that_judges_gives_the_share_of_the_others(tmp_path):
     assert [one.preferred for one in found] == [(0.5,), (0.5,), (2 / 3,), (1 / 3,)]
 
 
+def test_a_seats_share_is_paid_at_its_last_turn_by_its_roles_factor(tmp_path):
+    """Seat 1 has turns 0 and 2, seat 0 has 1 and 3; a seat without a turn, or that nobody compared, is paid nothing."""
+    overrides = (
+        "matchmaking.group_size=4",
+        "shaping.preferred.weight=2.0",
+        'shaping.preferred.roles={"kuhn_poker/second"=0.5}',
+    )
+    context = run_context(config(tmp_path, *overrides, text=TINY), tmp_path)
+    turns = [Turn(seat, "", "main", "", (), "bet", "bet", 0.0, None) for seat in (1, 0, 1, 0)]
+    match = Episode(MatchRequest(0, "kuhn_poker", 5, 0, ("main",) * 2, (True,) * 2), (), (0.0, 0.0), EndReason.FINISHED)
+    played = [
+        match._replace(turns=tuple(turns), preferred=(0.25, 0.75)),
+        match._replace(turns=tuple(turns), preferred=(None, 0.5)),
+        match._replace(turns=tuple(turns[:1]), preferred=(1.0, 0.25)),
+    ]
+    found = [one.shaping for one in with_shaping(context, None, 1, played)]
+    assert found == [(0.0, 0.0, 0.75, 0.5), (0.0, 0.0, 0.5, 0.0), (0.25,)]
+
+
 def test_who_forfeits_is_preferred_to_nobody(tmp_path):
     found = compared(tmp_path, throws("rock", "paper", "rock", offenders=(2,)), "credit.rule=spo")
     assert [one.preferred for one in found] == [(0.5,), (1.0,), (0.0,)]
