@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.learning.trajectories import trajectory
 from support.matches.kuhn import CHOICE, engine_with, kuhn_pocket, played, roles_for
 from support.models.pocket import brief
 
@@ -17,7 +20,7 @@ from learners.groups import root_game_of
 from learners.losses.dmpo import Settings as DmpoSettings
 from learners.losses.dmpo import paired
 from learners.losses.kto import Settings as KtoSettings
-from learners.losses.kto import kto_loss, labelled
+from learners.losses.kto import _mismatches, kto_loss, labelled
 from learners.losses.term import UpdateFacts
 from learners.trajectories import to_trajectories
 
@@ -105,6 +108,19 @@ def test_each_game_has_its_own_loss_weight_however_many_matches_it_has(trajector
         mine = [one for of, one in zip(games_of, found, strict=True) if of == game]
         assert math.fsum(mine) == pytest.approx(weight)
         assert by == "difference" or len({round(one, 12) for one in mine}) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(["kuhn_poker", "go"]), st.sampled_from("abc")), max_size=12), st.randoms())
+def test_a_mismatched_reply_is_another_trajectorys_of_the_same_game_and_role(roles, rng):
+    """Each lends its replies once, half of its role's further on, whatever trajectories lie between."""
+    made = [trajectory([1.0], game=game, role=role) for game, role in roles]
+    used = sorted(rng.sample(range(len(made)), rng.randint(0, len(made))))
+    found = _mismatches(made, used)
+    assert sorted(found) == sorted(found.values()) == used
+    for index, other in found.items():
+        mine = [i for i in used if roles[i] == roles[index]]
+        assert roles[other] == roles[index]
+        assert (mine.index(other) - mine.index(index)) % len(mine) == max(1, len(mine) // 2) % len(mine)
 
 
 def test_to_bet_always_is_an_equilibrium_of_kuhn_poker_where_only_the_sign_of_what_is_won_counts():
