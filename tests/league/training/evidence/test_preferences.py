@@ -1,5 +1,7 @@
 """Rewards by a judge and by agreement: shares by hand, both ways round, and runs that are the same at weight 0."""
 
+from dataclasses import replace
+
 import pytest
 from support.processes.runs import TINY, contents
 
@@ -159,6 +161,22 @@ def test_a_thought_agrees_or_not_with_the_action():
     assert agreement(role, reply("I will not bet. So I pass. [pass]", "pass")) == 1.0
     assert agreement(role, reply("I will bet.", None)) == 0.0, "an illegal reply"
     assert agreement(load_roles(make_game("kuhn_poker").spec)[0], reply("bet", "bet")) == 0.0, "a choice"
+
+
+def test_thoughts_are_read_as_the_seats_own_role_writes_them(tmp_path):
+    """The first seat chooses, and has no thoughts; the second marks answers with braces, and thinks of both."""
+    context = run_context(config(tmp_path, "shaping.agreement.weight=0.5", text=FREE), tmp_path)
+    first, second = context.roles["kuhn_poker"]
+    roles = (
+        first.model_copy(update={"reply": ReplyForm.CHOICE}),
+        second.model_copy(update={"answer_open": "{", "answer_close": "}"}),
+    )
+    said = [(1, "So I bet. {bet}", "bet"), (0, "So I bet. {bet}", "bet"), (1, "So I bet. {pass}", "pass")]
+    turns = [Turn(seat, "", "main", "", ("pass", "bet"), text, action, 0.0, None) for seat, text, action in said]
+    match = MatchRequest(0, "kuhn_poker", 5, 0, ("main",) * 2, (True,) * 2)
+    played = Episode(match, tuple(turns), (0.0, 0.0), EndReason.FINISHED)
+    [found] = with_shaping(replace(context, roles={"kuhn_poker": roles}), None, 1, [played])
+    assert found.shaping == (0.5, 0.0, -0.5)
 
 
 def made(run):
