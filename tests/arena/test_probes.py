@@ -9,6 +9,7 @@ from support.models.pocket import pocket
 
 from arena.errors import EngineError
 from arena.lm.language_model import LanguageModel
+from arena.probes.asking import ProbeLog, ask
 from arena.records import Belief, MatchRequest, Reply, ReplyRequest
 from arena.replays import episode_from_record, episode_to_record, load_episodes, save_episodes
 from arena.samplers.scripted import Random, Script
@@ -194,6 +195,35 @@ def test_a_player_that_cannot_be_asked_is_left_out_and_said_so():
     (told,) = of_seat[1]
     assert (told.after, told.probabilities, told.in_truth) == (0, (), None)
     assert {belief.probabilities for belief in of_seat[2]} == {(1 / 3,) * 3}
+
+
+def test_each_seat_that_cannot_be_asked_is_said_once_and_each_is_asked_as_the_weights_that_played():
+    """Two matches: in the second the players are pinned to weights of their own, and one of them has no answer."""
+    roles = load_roles(make_game(SMALL).spec, probes=True)
+    logs = [ProbeLog(roles, ("wolf", "a", "b")) for _ in range(2)]
+    game = make_game(SMALL)
+    for log in logs:
+        for turns in (0, 1):
+            log.end(game, turns)
+
+    class Mute(Script):
+        asked = ()
+
+        def beliefs(self, wanted):
+            self.asked = [(one.player, one.role.seat) for one in wanted]
+            return [None if one.player in ("a", "b@2") else (0.5, 0.25, 0.25) for one in wanted]
+
+    mute = Mute("bayes")
+    plain, pinned = ask([(logs[0], None), (logs[1], {"a": "a@1", "b": "b@2"})], lambda _: mute)
+    assert mute.asked == [("a", 1), ("b", 2)] * 2 + [("a@1", 1), ("b@2", 2)] * 2
+    assert [(one.seat, one.after, bool(one.probabilities)) for one in plain] == [
+        (1, 0, False), (2, 0, True), (2, 1, True),
+    ]  # fmt: skip
+    assert [(one.seat, one.after, bool(one.probabilities)) for one in pinned] == [
+        (1, 0, True), (2, 0, False), (1, 1, True),
+    ]  # fmt: skip
+    nobody = ask([(logs[0], {"b": "b@2"})], lambda _: mute)[0]
+    assert [(one.seat, one.after) for one in nobody] == [(1, 0), (2, 0)]
 
 
 def test_a_script_without_a_belief_is_left_out_too():

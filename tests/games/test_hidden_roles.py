@@ -17,7 +17,8 @@ from games.common.errors import UsageError
 from games.pettingzoo import env
 from games.registry import make_game
 from games.spec import Choices, FreeText
-from games.talk.suspicion import Deal, posterior, read_claim
+from games.talk.conversation import PUBLIC, Message
+from games.talk.suspicion import Deal, first_claims, posterior, read_claim
 from roles.cards import load_roles
 
 WORDS, SIX, SMALL = "hidden_roles", "hidden_roles(seats=6)", "hidden_roles(seats=3,days=1,form=1)"
@@ -308,3 +309,18 @@ def test_with_two_wolves_the_posterior_is_that_of_going_through_all_deals():
                 weights[place] += chance
         total = sum(weights) / 2
         assert posterior(5, 2, 0.6, claims, known) == pytest.approx([weight / total for weight in weights], abs=1e-9)
+
+
+def test_the_first_other_that_a_seat_suspects_is_its_claim():
+    """Changing one's mind changes nothing, nor does what says nothing; who names itself has not claimed yet."""
+    said = [
+        Message(CLEO, PUBLIC, "Hello."),
+        Message(ANN, PUBLIC, "I suspect Bob"),
+        Message(BOB, PUBLIC, "I suspect Bob, they say!"),
+        Message(ANN, PUBLIC, "I suspect Cleo"),
+        Message(DAN, PUBLIC, "I suspect Ann. No, I suspect Eve."),
+        Message(BOB, PUBLIC, "I suspect Dan"),
+        Message(BOB, PUBLIC, "Hm."),
+        Message(ANN, PUBLIC, "I suspect nobody"),
+    ]
+    assert first_claims(said, NAMES) == {CLEO: None, ANN: BOB, BOB: DAN, DAN: None}

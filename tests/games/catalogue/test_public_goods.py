@@ -126,3 +126,23 @@ def test_promises_are_read(words, number):
 def test_wrong_sizes_are_refused(name):
     with pytest.raises(UsageError, match="seats is 2 to 16"):
         make_game(f"public_goods({name})")
+
+
+def test_each_round_shows_its_own_words_in_the_order_of_the_table():
+    game = make_game("public_goods(seats=3,rounds=2)")
+    for number, gifts in ((1, (4, 0, 2)), (2, (1, 1, 1))):
+        for seat in range(3):
+            game.apply(f"words {seat + 1} of round {number}")
+        for gift in gifts:
+            game.apply(f"give {gift}")
+    lines = game.observe(1).splitlines()[1:]
+    assert lines == [
+        'player 1: "words 1 of round 1"',
+        'you: "words 2 of round 1"',
+        'player 3: "words 3 of round 1"',
+        "Round 1: you gave 0, player 1 gave 4, player 3 gave 2.",
+        'player 1: "words 1 of round 2"',
+        'you: "words 2 of round 2"',
+        'player 3: "words 3 of round 2"',
+        "Round 2: you gave 1, player 1 gave 1, player 3 gave 1.",
+    ]

@@ -138,3 +138,18 @@ def test_a_message_of_ones_own_names_no_value(text, said):
 def test_wrong_sizes_are_refused(name):
     with pytest.raises(UsageError, match="There is no game"):
         make_game(name)
+
+
+def test_where_words_are_fewer_than_things_the_last_stands_for_all_that_is_left():
+    """Of four things and two words the second means three of them: what a listener believes is what is said."""
+    game = make_game("signalling(states=4,words=2,rounds=1,form=1)").undealt()
+    heard = {}
+    for state in ("fish", "sun", "bell", "tree"):
+        match = game.copy()
+        match.apply_chance(state)
+        assert match.belief("good", "thing", 0) == {state: 1.0}
+        match.apply(match.scripts()["good"](None))
+        heard[state] = match.belief("good", "thing", 1)
+        assert heard[state][state] == pytest.approx(1.0 if state == "sun" else 1 / 3)
+        assert sum(heard[state].values()) == pytest.approx(1.0)
+    assert heard["tree"] == heard["fish"] == heard["bell"]

@@ -21,6 +21,16 @@ def test_a_tree_worked_by_hand():
     assert advantages_N[2::3] == pytest.approx([0, 0, 0.5, -0.5, 0, 0, 0.5, -0.5])
 
 
+def test_trees_of_other_players_on_the_same_deal_are_other_trees():
+    """Two line-ups, mixed leaf by leaf, whose branches are numbered alike: each is credited as if it were alone."""
+    ours = tree([1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0])
+    theirs = [t._replace(players=("main", "old", "main")) for t in tree([0.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0])]
+    alone = advantages("malt", ours), advantages("malt", theirs)
+    mixed = advantages("malt", [one for both in zip(ours, theirs, strict=True) for one in both])
+    assert (mixed[::2], mixed[1::2]) == alone
+    assert alone[0] != alone[1]
+
+
 def test_every_reply_counts_once_however_many_matches_go_through_it():
     weights = credit("malt", tree([0.0] * 27, n=3)).weights
     assert weights == pytest.approx([1 / 9, 1 / 3, 1.0] * 27)

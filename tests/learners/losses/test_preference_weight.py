@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.learning.trajectories import trajectory
 from support.matches.kuhn import CHOICE, engine_with, kuhn_pocket, played, roles_for
 from support.models.pocket import brief
 
@@ -13,10 +16,11 @@ from arena.records import MatchRequest
 from games.common.seeds import derive_seed
 from league.theory.exact.exploitability import exact_form
 from learners.batching import pack
+from learners.groups import root_game_of
 from learners.losses.dmpo import Settings as DmpoSettings
 from learners.losses.dmpo import paired
 from learners.losses.kto import Settings as KtoSettings
-from learners.losses.kto import kto_loss, labelled
+from learners.losses.kto import _mismatches, kto_loss, labelled
 from learners.losses.term import UpdateFacts
 from learners.trajectories import to_trajectories
 
@@ -81,6 +85,42 @@ def test_weighed_by_difference_pairs_count_as_their_returns_differ(trajectories)
     alike = paired(facts, DmpoSettings())
     assert [pair.weight for pair in alike.pairs] == pytest.approx([2.0 / len(pairs)] * len(pairs))
     assert [pair[:2] for pair in differing.pairs] == [pair[:2] for pair in alike.pairs]
+
+
+@pytest.mark.parametrize("by", ["equal", "difference"])
+@pytest.mark.parametrize(("rows", "made"), [("kto", KtoSettings), ("dmpo", DmpoSettings)])
+def test_each_game_has_its_own_loss_weight_however_many_matches_it_has(trajectories, rows, made, by):
+    """One deal of three is said to be of another game, and one of a submatch whose rollout began in that game."""
+    games = [{}, {"game": "leduc_poker"}, {"root_game": "leduc_poker", "root": 99}]
+    mixed = [t._replace(**games[t.deal_seed]) for t in trajectories]
+    advantages = [[t.match_return / len(t.turns)] * len(t.turns) for t in mixed]
+    weights = {"kuhn_poker": 2.0, "leduc_poker": 0.5}
+    packed = pack("main", mixed, advantages, weights)
+    facts = UpdateFacts(packed, mixed, (), advantages, [1.0] * len(mixed), weights)
+    whole = (labelled if rows == "kto" else paired)(facts, made(preference_weight=by))
+    if rows == "kto":
+        games_of, found = [root_game_of(t) for t in mixed], [one.weight for one in whole.scored]
+    else:  # the scored ones are those in some pair, in order
+        places = {tuple(packed.places[i]): root_game_of(t) for i, t in enumerate(mixed)}
+        games_of = [places[whole.scored[pair[0]].turns] for pair in whole.pairs]
+        found = [pair.weight for pair in whole.pairs]
+    for game, weight in weights.items():
+        mine = [one for of, one in zip(games_of, found, strict=True) if of == game]
+        assert math.fsum(mine) == pytest.approx(weight)
+        assert by == "difference" or len({round(one, 12) for one in mine}) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(["kuhn_poker", "go"]), st.sampled_from("abc")), max_size=12), st.randoms())
+def test_a_mismatched_reply_is_another_trajectorys_of_the_same_game_and_role(roles, rng):
+    """Each lends its replies once, half of its role's further on, whatever trajectories lie between."""
+    made = [trajectory([1.0], game=game, role=role) for game, role in roles]
+    used = sorted(rng.sample(range(len(made)), rng.randint(0, len(made))))
+    found = _mismatches(made, used)
+    assert sorted(found) == sorted(found.values()) == used
+    for index, other in found.items():
+        mine = [i for i in used if roles[i] == roles[index]]
+        assert roles[other] == roles[index]
+        assert (mine.index(other) - mine.index(index)) % len(mine) == max(1, len(mine) // 2) % len(mine)
 
 
 def test_to_bet_always_is_an_equilibrium_of_kuhn_poker_where_only_the_sign_of_what_is_won_counts():

@@ -11,7 +11,9 @@ from statistics import fmean
 import pytest
 from support.learning.trajectories import trajectory
 
+from arena.records import TokenTrace
 from learners.values import ESTIMATORS, forget_policy
+from learners.values.token_values import token_values
 
 GAMMA, RECENCY = 0.5, 0.25
 KEYS = [("chess", "first", "main"), ("chess", "main", "main"), ("chess", "first", "main 2"), ("go", "main", "probe")]
@@ -90,6 +92,35 @@ def test_values_are_the_averages_of_the_formula(name, own, matches, seed):
     for one, row in zip(batches[-1], found, strict=True):
         table = values[one.game, one.role, one.policy]
         assert row == pytest.approx([table[turn.observation] for turn in one.turns], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("archer", 24 / 30 * 12 / 18), ("token_values", 12 / 18), ("progress", 24 / 30)]
+)
+def test_all_weights_are_pulled_to_nothing_alike(name, value):
+    """Four times one turn of one word, paid 1, and 6 turns that pull each weight: with n features, 4 n / (4 n + 6).
+
+    The state has three features, with the action they are six; V is fitted to what Q has learned.
+    """
+    batch = [acting(trajectory([1.0], match=match), ["go"]) for match in range(4)]
+    settings = {"residual": 0.0} if name == "progress" else {}
+    estimator = ESTIMATORS[name]
+    chosen = estimator.settings(shrink=6.0, **settings)
+    found = estimator.make(batch, estimator.learn(batch, {}, chosen), chosen)
+    assert found == [(pytest.approx(value, abs=1e-4),)] * 4
+
+
+def test_values_of_tokens_are_of_those_that_were_sampled():
+    """Replies 5 6 and 5 7 7: after 5 half is to come, after 5 7 the rest; the words of the reply say nothing."""
+    batch = []
+    for match, (paid, ids) in enumerate([(1.0, (5, 6)), (0.0, (5, 7, 7))] * 4):
+        one = trajectory([paid], match=match)
+        trace = TokenTrace("main", (0,), ids, (0.0,) * len(ids), None)
+        batch.append(one._replace(turns=tuple(turn._replace(trace=trace, action="same words") for turn in one.turns)))
+    chosen = ESTIMATORS["token_values"].settings(shrink=0.0)
+    [good], [poor], *_ = token_values(batch, ESTIMATORS["token_values"].learn(batch, {}, chosen), chosen)
+    assert good == pytest.approx([0.5, 0.5, 1.0], abs=1e-3)
+    assert poor == pytest.approx([0.5, 0.5, 0.0, 0.0], abs=1e-3)
 
 
 @pytest.mark.parametrize("matches", [4096, 9])
@@ -178,17 +209,19 @@ def test_preferences_are_within_a_deal_and_never_turned_round():
 
 
 def team_match(rng, match, players):
-    """Return the trajectories of one match of a team of two; who begins, and how turns alternate, is drawn."""
+    """Return the trajectories of one match of a team of two; who begins, and how turns alternate, is drawn.
+
+    Beside the game's return one seat is paid a half, and the other pays it.
+    """
     seats = [rng.randrange(2) for _ in range(rng.choice([2, 3, 4]))]
     moves = [rng.choice("xy") for _ in seats]
     worth = sum(move == "xy"[seat] for seat, move in zip(seats, moves, strict=True)) + rng.random()
     parts = []
     for seat in (0, 1):
         order = [k for k, one in enumerate(seats) if one == seat]
-        one = trajectory(
-            [0.0] * len(order), ["see"] * len(order), worth, game="tiny_hanabi", role=f"seat {seat}", seat=seat,
-            match=match, players=players, policy=players[seat], order=tuple(order),
-        )  # fmt: skip
+        fields = {"game": "tiny_hanabi", "role": f"seat {seat}", "seat": seat, "match": match, "players": players}
+        states, fields["order"] = ["see"] * len(order), tuple(order)
+        one = trajectory([0.0] * len(order), states, worth + seat - 0.5, policy=players[seat], **fields)
         parts.append(acting(one, [moves[k] for k in order]))
     return parts, list(zip(seats, moves, strict=True)), worth
 

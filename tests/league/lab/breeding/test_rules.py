@@ -3,14 +3,19 @@
 import math
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from league.config import RunConfig
 from league.config.matchmaking import DescentConfig
+from league.lab.breeding import gate
 from league.lab.breeding.gate import Gain, ranked
-from league.lab.breeding.rules import explored, mutate, revert
+from league.lab.breeding.rules import explored, merge, mutate, revert
 from league.lab.breeding.slot import Candidate, Slot
 from league.population.storage.population import Origin
+from league.theory.statistics import Estimate
 
 RATE = "optimizer.learning_rate"
 CONFIG = DescentConfig(mutate={RATE: (1e-6, 1e1)})
@@ -102,6 +107,55 @@ def test_the_lower_half_is_replaced_and_of_an_odd_number_the_middle_stays(count)
     assert [slots[one.name].is_replaced for one in ranking] == [
         2 * place >= count + count % 2 for place in range(count)
     ]
+
+
+class Shelf:
+    """Runs whose policies' weights are known."""
+
+    def __init__(self, weights):
+        self._weights = weights
+
+    def weights(self, run):
+        return {name: {"w": torch.tensor(row)} for name, row in self._weights[run].items()}
+
+    def root(self, run):
+        return {name: {"w": torch.zeros(2)} for name in self._weights[run]}
+
+
+def test_a_merger_weighs_parents_by_their_rank_policy_by_policy():
+    """The best three of four, whatever the order of the slots, weigh 3/6, 2/6 and 1/6; the upper half goes on."""
+    members = [Candidate(f"m{i}", Path(f"g/m{i}"), {RATE: 0.1 * i}) for i in range(4)]
+    ranking = tuple(members[i] for i in (2, 0, 3, 1))
+    values = {2: (6.0, 0.0), 0: (0.0, 12.0), 3: (18.0, 6.0), 1: (600.0, 600.0)}
+    shelf = Shelf({members[i].run: {"main": row, "probe": row[::-1]} for i, row in values.items()})
+    config = DescentConfig(parents=3, merge="weighted")
+    for member in members:
+        found = merge(Slot(member, ranking, None, None, config, random.Random(0), shelf))
+        if member in ranking[:2]:
+            assert (found.source, found.weights, found.parents) == (member, None, ())
+            continue
+        assert (found.source, found.settings, found.origin) == (members[2], members[2].settings, Origin.MERGED)
+        assert found.parents == ("g/m2", "g/m0", "g/m3")
+        assert found.weights["main"]["w"].tolist() == pytest.approx([6.0, 5.0])
+        assert found.weights["probe"]["w"].tolist() == pytest.approx([5.0, 6.0])
+
+
+def test_runs_of_several_games_are_judged_by_the_mean_of_their_leads(monkeypatch, tmp_path):
+    """Leads 0.2 ± 0.3 of 2 in Kuhn poker and 0.5 ± 0.4 of 1 in tic-tac-toe: in halves of their ranges 0.1 and 0.5."""
+    leads = {"kuhn_poker": (0.2, 0.3), "tic_tac_toe": (0.5, 0.4)}
+
+    def compare(players, *_):
+        assert [name for name, _ in players] == [str(tmp_path / "one"), str(tmp_path / "two")]
+        mean, error = leads[players[0][1]]
+        return SimpleNamespace(lead=Estimate(mean, mean - 1.96 * error, mean + 1.96 * error))
+
+    monkeypatch.setattr(gate, "exact_values", lambda *_: None)
+    monkeypatch.setattr(gate, "resolve", lambda name, spec, _: (name, spec.name))
+    monkeypatch.setattr(gate, "compare", compare)
+    config = RunConfig(games={game: {} for game in leads})
+    found = gate.judge(config, tmp_path / "one", tmp_path / "two", 0)
+    assert found.gain == pytest.approx(0.3)
+    assert found.error == pytest.approx((0.15**2 + 0.4**2) ** 0.5 / 2, rel=1e-4)
 
 
 def test_go_back_returns_to_who_was_better_and_plays_other_matches():

@@ -2,15 +2,20 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from arena.samplers.torch_lm import TorchLM
 from games.registry import make_game
 from league.cli import main
+from league.lab.comparisons import opponent_models
 from league.lab.comparisons.hidden_states import hidden_states, prompts_everywhere, prompts_in, readable
 from league.lab.comparisons.opponent_models import measure_opponents, play_values
+from league.lab.opponents.logistic import LinearProbe
+from league.lab.opponents.predictors import AnswerProbe
 from league.population.evaluation.head_to_head import A, compare
 from league.population.players.engines import Engines
 from league.population.players.player import Player, resolve
@@ -86,6 +91,18 @@ def test_hidden_states_are_those_of_what_the_seat_had_read(model, lm):
         with torch.no_grad():
             output = lm.model(torch.tensor([prompt]), output_hidden_states=True)
         assert states[key] == pytest.approx(output.hidden_states[-1][0, -1].double().numpy(), abs=1e-4)
+
+
+def test_a_probes_belief_is_in_the_order_of_the_types_not_of_their_names(monkeypatch):
+    """The probe knows its answers by name, a, b, c; the types are c, a, b. Each state is surely of one."""
+    states = {(0, "of a"): np.eye(3)[0], (1, "of c"): np.eye(3)[2], (0, "of b"): np.eye(3)[1]}
+    monkeypatch.setattr(opponent_models, "prompts_everywhere", lambda *_: {})
+    monkeypatch.setattr(opponent_models, "hidden_states", lambda *_: states)
+    probe = AnswerProbe(LinearProbe(np.zeros(3), np.ones(3), 50.0 * np.eye(3), np.zeros(3)), ("a", "b", "c"))
+    types = [SimpleNamespace(label=name) for name in "cab"]
+    found = opponent_models.probed_beliefs(None, None, probe, types)
+    expected = {(0, "of a"): (0, 1, 0), (1, "of c"): (1, 0, 0), (0, "of b"): (0, 0, 1)}
+    assert found == {key: pytest.approx(row) for key, row in expected.items()}
 
 
 def test_another_snapshot_reads_the_same_matches(run_dir):

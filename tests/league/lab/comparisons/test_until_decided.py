@@ -7,8 +7,8 @@ import pytest
 
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.lab.comparisons.until_decided import Until, compare_until, winner
-from league.population.evaluation.head_to_head import Winner, compare
+from league.lab.comparisons.until_decided import Until, compare_until, decide, winner
+from league.population.evaluation.head_to_head import A, B, Meeting, Winner, compare
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from league.theory.confidence_sequence import SHARES, anytime_mean, confidence_interval, looks, wealth
@@ -43,6 +43,19 @@ def test_the_interval_is_that_of_the_means_that_wealth_does_not_refute():
     assert wealth(1.0 - observations, 1.0 - high + 1e-6)[-1] < 40.0 <= wealth(1.0 - observations, 1.0 - high - 1e-6)[-1]
     assert low < observations.mean() < high
     assert confidence_interval([]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("price", [2.0, 50.0])
+def test_a_forfeit_that_costs_more_than_the_game_pays_counts_as_the_worst_loss(price):
+    """Else one forfeit would be as much evidence as twelve lost matches, and the interval would promise too much."""
+    spec = make_game("kuhn_poker").spec
+    for seating, paid in (((A, B), (-price, price)), ((B, A), (price, -price))):
+        found = decide(spec, [Meeting(deal, seating, paid) for deal in range(3)], Until())
+        assert found.lead.mean == -spec.max_return + spec.min_return
+        assert found.winner is Winner.OPEN
+        mirrored = decide(spec, [Meeting(deal, seating[::-1], paid) for deal in range(3)], Until())
+        assert mirrored.lead.mean == -found.lead.mean
+        assert (mirrored.lead.low, mirrored.lead.high) == pytest.approx((-found.lead.high, -found.lead.low))
 
 
 def test_of_equal_players_few_are_decided_wrongly_though_one_looks_after_each_deal():

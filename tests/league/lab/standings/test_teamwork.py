@@ -95,6 +95,17 @@ def test_a_small_games_teamwork_is_counted_out(co_play):
     assert (line.with_strangers, line.with_itself, line.score) == pytest.approx((1 / 6, 1.0, 1 / 6))
 
 
+def test_both_seatings_count_where_a_player_is_better_in_one(co_play):
+    """Main speaks its code and always chooses the first thing; with one of the same code it is right always, or 1/3."""
+    deaf = {key: row if key[0] == 0 else (1.0, 0.0, 0.0) for key, row in code_table(IDENTITY).probabilities.items()}
+    for policy, table in (("main", deaf), ("eve", code_table(IDENTITY).probabilities)):
+        rows = [[*key, *row] for key, row in table.items()]
+        write_sealed(co_play / STATE_FOLDER / "tables" / f"{policy}-000010.{GAME}.json", rows)
+    [line] = run_teamwork(open_run(co_play), make_game(GAME).spec, None)
+    with_eve, with_joe = (1.0 + 1 / 3) / 2, (0.0 + 1 / 3) / 2
+    assert (line.with_strangers, line.with_itself) == pytest.approx(((with_eve + with_joe) / 2, 1 / 3))
+
+
 def test_the_command_says_it_in_words_and_as_json(co_play, capsys):
     assert not (co_play / STORE_FILE).exists()
     assert main(["standings", str(co_play)]) == 0

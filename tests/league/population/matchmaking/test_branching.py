@@ -1,14 +1,16 @@
 """Forks of matches: where they begin, that they never cost more than the budget, and that their credit is exact."""
 
+import random
+from math import log
 from statistics import pstdev
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.learning.trajectories import credit, trajectory
+from support.learning.trajectories import credit, trajectory, turn
 
-from arena.records import MatchRequest, Reply
+from arena.records import MatchRequest, Reply, TokenTrace
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -21,7 +23,7 @@ from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, reque
 from league.population.matchmaking.branching import BRANCHING_RULES, choose, fork_requests, prefix_of
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
-from league.training.evidence.branched import _after_fork
+from league.training.evidence.branched import _after_fork, entropies_of
 from league.training.evidence.turn_positions import locate
 from learners.advantages.forks import FORKABLE, share_among_forks
 from learners.trajectories import return_scale, to_trajectories
@@ -171,6 +173,48 @@ def test_forks_keep_the_gradient_of_a_game_that_pays_in_the_middle():
             cosines.append(gradient @ exact.gradient / np.linalg.norm(gradient) / np.linalg.norm(exact.gradient))
     plain, branched = np.array(cosines).reshape(2, -1)
     assert (branched > np.maximum(plain, 0.8)).all()
+
+
+def test_a_seat_that_had_no_turn_before_the_fork_keeps_what_it_was_paid_there():
+    """A question costs both seats a sixth, the answerer before its first turn: only who had a turn was paid there."""
+    game = "twenty_questions(colours=2,kinds=2,questions=3,answerer=1,form=1)"
+    roles = seat_roles(RolesConfig(), make_game(game).spec)
+    [whole] = [
+        episode
+        for seed in range(40)
+        for episode in played(game, first_matches(game, 1, 2), roles, Asks(seed))
+        if len(episode.turns) == 7
+    ][:1]
+    for k in range(1, 7):
+        asked = (k + 1) // 2
+        points = choose([whole], [[float(n == k) for n in range(7)]], 100, 1, 7, 0)
+        assert [point.turn for point in points] == [k]
+        [fork] = played(game, fork_requests(points, 1, 5, 9), roles, Asks(1))
+        fork = _after_fork(fork, *points[0])
+        for seat in (0, 1):
+            paid = [one.reward for one in fork.turns if one.seat == seat]
+            before = -asked / 6 if seat == 0 or k > 1 else 0.0
+            assert not paid or sum(paid) == pytest.approx(fork.returns[seat] - before)
+
+
+class Asks:
+    """Draws legal replies, questions before names, and not those that the matches' own generators would draw."""
+
+    def __init__(self, seed):
+        self._rng = random.Random(seed)
+
+    def sample(self, requests):
+        return [
+            Reply(format_reply(one.role, self._rng.choice([a for a in one.legal if a[:5] != "it is"] or one.legal)))
+            for one in requests
+        ]
+
+
+def test_a_free_replys_entropy_is_its_mean_surprisal():
+    """Of two tokens, 1/2 and 1/8 likely: (1 + 3) / 2 bits; a scripted player's turn has none."""
+    trace = TokenTrace("main", (0,), (1, 2), (log(1 / 2), log(1 / 8)), None)
+    turns = [turn(trace=trace), turn(), turn(trace=trace._replace(reply_ids=(1,), logprobs=(log(1 / 8),)))]
+    assert entropies_of({})(turns) == pytest.approx([2 * log(2), 0.0, 3 * log(2)])
 
 
 @pytest.mark.parametrize(

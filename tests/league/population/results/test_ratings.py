@@ -54,6 +54,18 @@ def test_a_draw_between_equals_moves_no_mean() -> None:
     assert ratings.rating("a", "toy")[0] == ratings.rating("b", "toy")[0] == 25.0
 
 
+def test_each_match_of_a_deal_counts_once_however_many_seats_a_player_holds() -> None:
+    """As the only one of three a earns 3, and with two seats 0 and 0: 1.5 a match, as b does, though 1 a seat."""
+    ratings = Ratings()
+    ratings.update(
+        [
+            episode(1, ("a", "b", "a"), (0.0, 1.5, 0.0), deal=7),
+            episode(0, ("b", "b", "a"), (1.0, 2.0, 3.0), deal=7),
+        ]
+    )
+    assert ratings.rating("a", "toy")[0] == ratings.rating("b", "toy")[0] == 25.0
+
+
 def test_a_deal_in_which_both_earned_the_same_is_a_draw_whatever_doubles_add_up_to() -> None:
     """(0.1 + 0.2) / 2 is 0.15 and a little more in doubles: more than the mean of 0.15 and 0.15."""
     assert (0.1 + 0.2) / 2 > 0.15

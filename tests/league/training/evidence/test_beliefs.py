@@ -1,18 +1,24 @@
 """A run whose seats are asked what they believe: the same run to the last bit until something is paid for it."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+from support.learning.trajectories import trajectory
 from support.processes.runs import TINY, contents
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import league
+from arena.records import Belief
 from arena.replays import load_episodes
 from games.common.errors import UsageError
+from games.registry import make_game
 from league.config.load import load
 from league.config.schedules import term_weight_at
 from league.training.board.metrics_log import figures_of
+from league.training.evidence.beliefs import probe_answers
 from learners.beliefs import bits
+from roles.cards import load_roles
 
 SMALL = "hidden_roles(seats=3,days=1,form=1)"
 GAME = TINY.replace("games.kuhn_poker.matches = 64", f'games."{SMALL}".matches = 24')
@@ -57,6 +63,32 @@ def test_asking_changes_nothing_that_is_played_or_learned(tmp_path, asked):
     assert {f"{SMALL}/information/wolf", f"{SMALL}/information/1"} <= set(last)
     assert last[f"{SMALL}/unasked"] == 0.0
     assert not any("/belief/" in name for line in plain.iterations() for name in line)
+
+
+def test_a_seat_learns_from_the_probes_that_it_was_asked_itself():
+    """Two seats were asked, one of them once where no answer is known to be right; the wolf has another policy."""
+    spec = make_game(SMALL).spec
+    roles = load_roles(spec, probes=True)
+    names = ("Ann", "Bob", "Cleo")
+
+    def belief(seat, after, truths=("Ann",)):
+        return Belief("wolf", seat, after, f"seat {seat} at {after}", names, truths, (0.5, 0.25, 0.25))
+
+    beliefs = (belief(2, 0), belief(1, 0, ("Bob", "Cleo")), belief(2, 1, ()), belief(1, 1), belief(2, 2))
+    lm = SimpleNamespace(encode_prompt=lambda chat: tuple(map(ord, chat[-1]["content"])))
+    seated = [trajectory([0.0], game=SMALL, seat=seat, role=roles[seat].name, match=7) for seat in (2, 1, 0)]
+    seated[-1] = seated[-1]._replace(policy="frozen")
+    play = SimpleNamespace(
+        trajectories=seated, policies={"main": SimpleNamespace(lm=lm)}, matches={7: SimpleNamespace(beliefs=beliefs)}
+    )
+    two, one, wolf = probe_answers(SimpleNamespace(roles={SMALL: roles}), play)
+    assert wolf is None
+    kept = [(2, 0, ("Ann",)), (2, 2, ("Ann",))], [(1, 0, ("Bob", "Cleo")), (1, 1, ("Ann",))]
+    for found, asked in zip((two, one), kept, strict=True):
+        assert [answer.truths for answer in found] == [truths for *_, truths in asked]
+        assert all(answer.answers == names for answer in found)
+        texts = ["".join(map(chr, answer.prompt)) for answer in found]
+        assert [text.splitlines()[0] for text in texts] == [f"seat {seat} at {after}" for seat, after, _ in asked]
 
 
 def test_weight_0_is_the_unshaped_run_bit_for_bit(tmp_path, asked):

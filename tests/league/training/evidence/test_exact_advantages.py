@@ -46,18 +46,26 @@ def advantage(game, policy, cards, moves, place, seat):
     return (sums[1] - sums[0]) / weight
 
 
-def test_each_turn_has_openspiels_advantage_of_its_information_state():
-    engine, roles, spec = engine_with(main=kuhn_pocket()), roles_for(), make_game(KUHN).spec
-    episodes = played(engine, kuhn_matches(24, ("main", "main")), 24, roles)
+@pytest.mark.parametrize("players", [("main", "main"), ("main", "other")])
+def test_each_turn_has_openspiels_advantage_of_its_information_state(players):
+    """Of the line-up that played: two models with other weights meet in both seatings."""
+    models = {"main": kuhn_pocket(sharpness=3.0), "other": kuhn_pocket(seed=4, sharpness=3.0)}
+    engine, roles, spec = engine_with(**models), roles_for(), make_game(KUHN).spec
+    episodes = played(engine, kuhn_matches(24, players), 24, roles)
     trajectories = to_trajectories(episodes, lambda _: roles, {KUHN: 2.0})
     found = exact_advantages(KUHN, roles, engine, episodes, trajectories, 2.0)
-    table = Player("main", spec, engine, roles, ((("main", 1.0),),) * 2).tabulate().table
-    rows = {key: list(enumerate(row)) for (_, key), row in table.probabilities.items()}
-    game, policy = pyspiel.load_game(KUHN), pyspiel.TabularPolicy(rows)
+    tables = {
+        name: Player(name, spec, engine, roles, (((name, 1.0),),) * 2).tabulate().table.probabilities for name in models
+    }
+    game = pyspiel.load_game(KUHN)
     by_index = {episode.request.index: episode for episode in episodes}
     for trajectory, credit in zip(trajectories, found, strict=True):
         *_, last = positions(make_game(KUHN), by_index[trajectory.match])
         first, second, *moves = last.pyspiel_state().history()
+        seated = {
+            key: row for name in models for key, row in tables[name].items() if trajectory.players[key[0]] == name
+        }
+        policy = pyspiel.TabularPolicy({key: list(enumerate(row)) for (_, key), row in seated.items()})
         expected = [
             advantage(game, policy, (first, second), moves, place, trajectory.seat) / 2 for place in trajectory.order
         ]
@@ -67,7 +75,7 @@ def test_each_turn_has_openspiels_advantage_of_its_information_state():
                 advantage(game, policy, (first, second), [*moves[:place], move], place, trajectory.seat) / 2
                 for move in (0, 1)
             ]
-            row = table.probabilities[
+            row = seated[
                 trajectory.seat, f"{(first, second)[trajectory.seat]}{''.join('pb'[move] for move in moves[:place])}"
             ]
             assert turn.trace.mask == ("pass", "bet")

@@ -2,22 +2,25 @@
 
 from functools import cache
 from itertools import product
+from math import log
 from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
+from support.learning.trajectories import turn
 from support.matches.kuhn import engine_with
 from support.models.pocket import pocket
 from support.processes.runs import TINY
 
 import league
-from arena.records import MatchRequest
+from arena.records import MatchRequest, TokenTrace
 from arena.scheduler import play
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config.load import load
 from league.lab.credit.influence import influence_by_role
 from league.population.players.player import Player
+from league.training.evidence import influence
 from league.training.evidence.influence import influence_metrics, influences
 from learners.trajectories import Evidence, to_trajectories
 from learners.values.alternatives import TriedAlternatives
@@ -81,6 +84,31 @@ def test_with_many_alternatives_it_is_the_exact_influence():
 def test_from_few_alternatives_it_is_too_low():
     few, exact = told(1, 200)
     assert 0.0 < few[f"{GAME}/influence/signaller"] < 0.8 * exact["signaller"]
+
+
+def test_a_message_that_nobody_answered_has_no_influence_whatever_its_alternatives_have(monkeypatch):
+    """Two policies read the same prompts, and answer them the other way round; a frozen player's answer is unknown."""
+    chances = {"main": {(1,): (1.0, 0.0), (2,): (0.0, 1.0)}, "probe": {(1,): (0.0, 1.0), (2,): (0.0, 1.0)}}
+    monkeypatch.setattr(
+        influence, "reply_probabilities", lambda lm, keys: {key: chances[lm][key.prompt] for key in keys}
+    )
+
+    def answer(prompt, player="main", seat=1):
+        trace = TokenTrace(player, (prompt,), (), (), ("a", "b"))
+        return turn(seat=seat, trace=trace)._replace(player=player)
+
+    rows = [
+        (answer(1), answer(2)),
+        (None, answer(1), answer(2)),
+        (answer(1), None, None),
+        (answer(1, "frozen"), answer(1), answer(2)),
+        (answer(2), None, answer(2)),
+        (answer(1, "probe"), answer(2, "probe")),
+        (answer(1), answer(1, seat=2)),  # another seat's choice is another choice
+    ]
+    policies = {name: SimpleNamespace(lm=name) for name in chances}
+    [found] = influences(policies, [rows])
+    assert found == (pytest.approx(log(2)), None, None, None, 0.0, 0.0, pytest.approx(log(2)))
 
 
 def test_a_run_shows_it(tmp_path):

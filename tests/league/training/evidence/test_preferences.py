@@ -1,5 +1,7 @@
 """Rewards by a judge and by agreement: shares by hand, both ways round, and runs that are the same at weight 0."""
 
+from dataclasses import replace
+
 import pytest
 from support.processes.runs import TINY, contents
 
@@ -50,6 +52,25 @@ def compared(tmp_path, episodes, *overrides):
 def test_a_game_that_judges_gives_the_share_of_the_others(tmp_path):
     found = compared(tmp_path, throws("rock", "rock", "paper", "scissors"), "credit.rule=spo")
     assert [one.preferred for one in found] == [(0.5,), (0.5,), (2 / 3,), (1 / 3,)]
+
+
+def test_a_seats_share_is_paid_at_its_last_turn_by_its_roles_factor(tmp_path):
+    """Seat 1 has turns 0 and 2, seat 0 has 1 and 3; a seat without a turn, or that nobody compared, is paid nothing."""
+    overrides = (
+        "matchmaking.group_size=4",
+        "shaping.preferred.weight=2.0",
+        'shaping.preferred.roles={"kuhn_poker/second"=0.5}',
+    )
+    context = run_context(config(tmp_path, *overrides, text=TINY), tmp_path)
+    turns = [Turn(seat, "", "main", "", (), "bet", "bet", 0.0, None) for seat in (1, 0, 1, 0)]
+    match = Episode(MatchRequest(0, "kuhn_poker", 5, 0, ("main",) * 2, (True,) * 2), (), (0.0, 0.0), EndReason.FINISHED)
+    played = [
+        match._replace(turns=tuple(turns), preferred=(0.25, 0.75)),
+        match._replace(turns=tuple(turns), preferred=(None, 0.5)),
+        match._replace(turns=tuple(turns[:1]), preferred=(1.0, 0.25)),
+    ]
+    found = [one.shaping for one in with_shaping(context, None, 1, played)]
+    assert found == [(0.0, 0.0, 0.75, 0.5), (0.0, 0.0, 0.5, 0.0), (0.25,)]
 
 
 def test_who_forfeits_is_preferred_to_nobody(tmp_path):
@@ -140,6 +161,22 @@ def test_a_thought_agrees_or_not_with_the_action():
     assert agreement(role, reply("I will not bet. So I pass. [pass]", "pass")) == 1.0
     assert agreement(role, reply("I will bet.", None)) == 0.0, "an illegal reply"
     assert agreement(load_roles(make_game("kuhn_poker").spec)[0], reply("bet", "bet")) == 0.0, "a choice"
+
+
+def test_thoughts_are_read_as_the_seats_own_role_writes_them(tmp_path):
+    """The first seat chooses, and has no thoughts; the second marks answers with braces, and thinks of both."""
+    context = run_context(config(tmp_path, "shaping.agreement.weight=0.5", text=FREE), tmp_path)
+    first, second = context.roles["kuhn_poker"]
+    roles = (
+        first.model_copy(update={"reply": ReplyForm.CHOICE}),
+        second.model_copy(update={"answer_open": "{", "answer_close": "}"}),
+    )
+    said = [(1, "So I bet. {bet}", "bet"), (0, "So I bet. {bet}", "bet"), (1, "So I bet. {pass}", "pass")]
+    turns = [Turn(seat, "", "main", "", ("pass", "bet"), text, action, 0.0, None) for seat, text, action in said]
+    match = MatchRequest(0, "kuhn_poker", 5, 0, ("main",) * 2, (True,) * 2)
+    played = Episode(match, tuple(turns), (0.0, 0.0), EndReason.FINISHED)
+    [found] = with_shaping(replace(context, roles={"kuhn_poker": roles}), None, 1, [played])
+    assert found.shaping == (0.5, 0.0, -0.5)
 
 
 def made(run):

@@ -28,9 +28,9 @@ def policy(lm):
     return Policy("main", lm, weight_decay=0.0, magnet=True)
 
 
-def config(**objective):
+def config(games=("kuhn_poker",), **objective):
     settings = {"magnet": ETA, "magnet_rule": "rewards", "magnet_uniform": 0.0} | objective
-    return RunConfig(iterations=5, games={"kuhn_poker": {}}, objective=settings)
+    return RunConfig(iterations=5, games={game: {} for game in games}, objective=settings)
 
 
 def probability(lm, turn):
@@ -83,3 +83,22 @@ def test_a_seat_pays_for_its_own_replies_and_is_paid_for_the_others(lm, trajecto
     assert any(abs(new.match_return - old.match_return) > 0.05 for old, new in zip(trajectories, after, strict=True))
     for match, returns in after_by_match.items():
         assert fsum(returns) == pytest.approx(fsum(before_by_match[match]), abs=1e-5), "a zero-sum game stays one"
+
+
+def test_at_a_table_of_three_each_seat_gets_half_of_what_the_others_pay(lm, trajectories):
+    """What two seats replied stands for three: in threes, mixed between matches, they are three-handed Kuhn poker."""
+    game, held = "kuhn_poker(players=3)", policy(lm)
+    held.magnet = kuhn_pocket(seed=3, sharpness=1.0)
+    seated = [
+        t._replace(game=game, match=i % 20, seat=i // 20, players=("main",) * 3)
+        for i, t in enumerate([t for t in trajectories if t.turns][:60])
+    ]
+    ratios = [fsum(row) for row in log_ratios({"main": held}, seated, 0.0)]
+    after = regularise(config(games={game: {}}), {"main": held}, seated, 1)
+    changes = [new.match_return - old.match_return for new, old in zip(after, seated, strict=True)]
+    for match in range(20):
+        mine = [match, match + 20, match + 40]
+        assert fsum(changes[i] for i in mine) == pytest.approx(0.0, abs=1e-9)
+        for i in mine:
+            others = fsum(ratios[j] for j in mine if j != i)
+            assert changes[i] == pytest.approx(ETA * (others / 2 - ratios[i]))

@@ -51,6 +51,17 @@ def test_figures_by_hand(tmp_path):
         assert sum(one.plays for one in pool.starts("relay_arithmetic")) == 6
 
 
+def test_the_best_match_is_never_forgotten(tmp_path):
+    """Iterations of 0.5 and 1, then of less: the best stays 1, the rate is all but the last one's, 1/4."""
+    with StartPool(tmp_path / "pool", forgetting=1e-9) as pool:
+        pool.add(stored(*STARTS))
+        for iteration, values in enumerate([(0.5, 1.0), (0.0, 0.0), (0.5, 0.0)], 1):
+            pool.record(matches(STARTS[4], *values), SPECS, iteration)
+        for opened in (pool, StartPool(tmp_path / "pool", forgetting=1e-9, reads=True)):
+            [one] = [one for one in opened.starts("relay_arithmetic") if one.start == STARTS[4]]
+            assert (one.plays, one.rate, one.best, one.last) == pytest.approx((6, 0.25, 1.0, 3))
+
+
 def test_a_match_is_worth_the_return_of_its_first_trained_seat(tmp_path):
     """The seats are paid differently, and in a game from -13 to 13: 13 is worth all, 0 a half, -6.5 a quarter."""
     start = Start("leduc_poker", 1)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from arena.records import Start
+from arena.records import MatchRequest, Start
 from league.config.matchmaking import StartsConfig
-from league.training.starts.draw import chances_of, draw_starts, inclusion
+from league.training.starts.draw import chances_of, draw_starts, from_starts, inclusion
 from league.training.starts.measured import StoredStart, sums_of
 from league.training.starts.rules import START_RULES, Moment, ranks, shortened
 
@@ -41,6 +41,8 @@ def test_hard_replays_rare_successes_and_nothing_never_solved():
     weights[-1] = 0.0
     got = shares("hard", solved([*SOLVES[:-1], 0.0]), power=2.0)
     assert got == pytest.approx(weights / weights.sum())
+    forgotten = solved([0.5, 0.0])
+    assert shares("hard", [forgotten[0], forgotten[1]._replace(best=0.5)]) == pytest.approx([1 / 3, 2 / 3])
 
 
 def test_variance_keeps_those_nearest_to_one_half():
@@ -100,6 +102,14 @@ def test_starts_never_played_and_the_floor_have_their_shares():
     assert got[4:] == pytest.approx(0.8 * 0.6 * learnable / learnable.sum() + 0.2 / 17)
 
 
+def test_a_mastered_start_is_left_for_its_child_whatever_the_floor():
+    line = [StoredStart(Start("tic_tac_toe", 1, prefix=tuple("abcd")), 1, plays=9, rate=1.0)]
+    line += shortened(line, StartsConfig(), 1)
+    other = StoredStart(Start("tic_tac_toe", 2, prefix=tuple("ab")), 1, plays=9, rate=0.1)
+    config = StartsConfig(rule="backward", floor=0.3)
+    assert chances_of([line[1], other, line[0]], Moment(2, 10, config)) == pytest.approx([0.5, 0.5, 0.0])
+
+
 @pytest.mark.parametrize(
     ("weights", "count", "chances"),
     [
@@ -122,3 +132,20 @@ def test_draws_are_different_and_come_to_their_chances():
         assert len(set(drawn)) == 5
         counts[drawn] += 1
     assert counts / 1000 == pytest.approx(expected, abs=4 * 0.5 / 1000**0.5)
+
+
+def test_each_iteration_and_game_draws_starts_of_its_own():
+    """Matches of one deal share a start; the draw is the same again, and another in the next iteration or game."""
+    starts, config = solved(SOLVES), StartsConfig(rule="uniform")
+
+    def drawn(iteration, game="kuhn_poker", run_seed=3):
+        requests = [MatchRequest(i, game, 100 + i // 2, i, ("a", "b"), (True, True)) for i in range(12)]
+        renamed = [one._replace(start=one.start._replace(game=game)) for one in starts]
+        begun = from_starts(requests, renamed, Moment(iteration, 10, config), run_seed)
+        assert [one.start for one in begun[::2]] == [one.start for one in begun[1::2]]
+        assert len({one.start for one in begun}) == 6
+        return [one.deal_seed for one in begun[::2]]
+
+    draws = [drawn(iteration) for iteration in range(1, 6)]
+    assert draws == [drawn(iteration) for iteration in range(1, 6)]
+    assert len({tuple(sorted(draw)) for draw in [*draws, drawn(1, "leduc_poker"), drawn(1, run_seed=4)]}) == 7
