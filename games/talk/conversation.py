@@ -108,6 +108,14 @@ def unquoted(text: str) -> str:
     return re.sub(r'"[^"]*"?', " ", text)
 
 
+def addresses_all(line: str) -> bool:
+    """Return whether a line says the same to all who are shown it (``games.abilities.MarksPublic``).
+
+    One that calls its reader "you", outside what it quotes, does not.
+    """
+    return re.search(r"(?i)\byour?\b", unquoted(line)) is None
+
+
 def speech(most: int, to: str = "all") -> FreeText:
     """Return the request for an utterance of at most ``most`` characters; its action is the utterance."""
     return FreeText(

@@ -25,7 +25,7 @@ from games.native.dealt import DealtGame, numbers_from
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
 from games.talk.arguments import MOST_CHARACTERS, NOTHING, WORDS, read_argument, read_verdict
-from games.talk.conversation import quoted, utterance
+from games.talk.conversation import addresses_all, quoted, utterance
 
 NAMES = ("first", "second")
 
@@ -112,6 +112,10 @@ class Debate(DealtGame):
         lines += [f"{NAMES[other]} defends box {self._claims[other]}." for other in order if other != seat]
         lines += [self._line(other, seat) for other in order if other < len(self._moves)]
         return "\n".join(lines)
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat, what it sees, and what the judge has named before."""

@@ -20,7 +20,7 @@ from typing import Self
 from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
-from games.talk.conversation import quoted, unquoted, utterance
+from games.talk.conversation import addresses_all, quoted, unquoted, utterance
 from games.talk.offers import (
     ACCEPT,
     GOODS,
@@ -134,6 +134,10 @@ class SimpleNegotiation:
             left = self._turns - len(self._said)
             lines.append(f"Turns left, yours included: {left}." if left > 1 else "This is the last turn.")
         return "\n".join(lines)
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return line.startswith("Each of you has") or addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat, its values and all that was said."""

@@ -24,6 +24,7 @@ from games.common.errors import UsageError
 from games.native.dealt import DealtGame
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
+from games.talk.conversation import addresses_all
 
 COLOURS = ("red", "blue", "green", "white", "black", "yellow")
 KINDS = ("cat", "dog", "fox", "owl", "bear", "frog")
@@ -112,6 +113,10 @@ class TwentyQuestions(DealtGame):
     def hidden(self, seat: int) -> str:
         """Return what is meant, which the asker is to find out."""
         return f"It is the {self._thing}." if seat == ASKER else ""
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat and what it sees."""
