@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from games.spec import Choices, FreeText
 
+THINK_ALOUD = '; if you think aloud first, put what you say behind "Answer: "'  # of ``FreeText`` that ``thinks``
 BIDS = Choices(("speak", "pass"), (0, 1))
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»＂〝〞〟❝❞", '"'))
 _SPACES = {"Cc", "Zl", "Zp", "Zs"}  # unicode categories that become a blank
