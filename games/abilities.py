@@ -27,6 +27,20 @@ class KnowsAnswers(Protocol):
 
 
 @runtime_checkable
+class MarksPublic(Protocol):
+    """A Game that knows which lines of its observations are common knowledge.
+
+    That all seats are shown an equal line does not make it so: two private cards may be equal by accident, and "you"
+    is another seat in each observation. Without this, replays show every line as its seat's own, unless the game has
+    perfect information.
+    """
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line, if every seat is shown it, says the same to all and is known to be shown to all."""
+        ...
+
+
+@runtime_checkable
 class GivesBeliefs(Protocol):
     """A Game whose scripts have beliefs."""
 

@@ -90,6 +90,16 @@ class FreeText:
     most_characters: int  # of what is said, thoughts not counted; more is illegal
     form: str  # what an answer looks like, as a noun phrase: 'an offer such as "2 apples for 1 pear", or "accept"'
     read: Callable[[str], str | None]  # pure: the one action that ``apply`` takes, or None
+    # Pure: why ``read`` gives None, as a sentence to the seat, which quotes nothing of the text.
+    why: Callable[[str], str] | None = None
+    thinks: bool = False  # what stands before "Answer:" is thought, not said; ``form`` tells the seat
+
+
+class Reading(NamedTuple):
+    """What a text is read as: one action, or the reason why it is none."""
+
+    action: str | None
+    why: str = ""  # a sentence to the seat; "" with an action
 
 
 @runtime_checkable

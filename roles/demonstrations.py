@@ -3,7 +3,7 @@
 Which positions and actions are shown depends on the observation and the role's seed alone, so that equal positions have
 equal prompts. It changes from position to position, and in one prompt from turn to turn: a model copies what it is
 shown, so an action that was always shown would always be played. Where words are asked for, what is shown are the words
-of the game's own ``random`` script.
+of the game's own script ``argues``, which says why, or of its ``random`` one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import FreeText, Game, HasScripts, HasTools, IsSubmatch, OpensSubmatches
+from roles.replies import read_free_text
 from roles.role import Role
 
 MATCHES = 64  # of random play that demonstrations are drawn from
-TALKER = "random"  # the script whose words are shown
+TALKER, ARGUES = "random", "argues"  # the scripts whose words are shown: the second where a game has it
 POSITIONS = 64  # of a seat, at most
 
 
@@ -97,6 +98,7 @@ def _step(game: Game, seat: int, rng: random.Random) -> tuple[LegalPosition, str
     actions = game.actions()
     if isinstance(actions, FreeText):
         assert isinstance(game, HasScripts)  # can_be_drawn
-        said = game.scripts()[TALKER](rng)
-        return LegalPosition(game.observe(seat), (said,), actions.form), actions.read(said)
+        scripts = game.scripts()
+        said = scripts.get(ARGUES, scripts[TALKER])(rng)
+        return LegalPosition(game.observe(seat), (said,), actions.form), read_free_text(actions, said)
     return LegalPosition(game.observe(seat), actions.labels, ""), rng.choice(actions.labels)

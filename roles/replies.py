@@ -12,6 +12,11 @@ from roles.role import Conduct, OnIllegal, ReplyForm, Role
 
 _CHOICE = ReplyForm.CHOICE  # in Python 3.11, looking up an enum's member takes longer than parsing a choice
 WHAT_NEXT, WHAT_RETURNS = "What comes next?", "What does it return?"  # asked of what others do, and of a tool
+ANSWER = "Answer:"  # what follows is said; what stands before it is thought
+# At the beginning of a line or sentence, perhaps in bold type: "Final answer: ", "**Answer:** ".
+_ANSWER = re.compile(
+    r"(?:^|(?<=[.!?;:]\s))[*_]*(?:my |the )?(?:final )?answer[*_]*:[*_]*", re.IGNORECASE | re.MULTILINE
+)
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
 
@@ -34,16 +39,29 @@ def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
 
 
 def read_free_text(asked: FreeText, reply: str) -> str | None:
-    """Return the one action that a free text is read as, thoughts left out; None if it is too long or says none."""
-    said = strip_thoughts(reply).strip()
-    return asked.read(said) if len(said) <= asked.most_characters else None
+    """Return the one action that a free text is read as, thoughts left out; None if it is too long or says none.
+
+    Where a seat may think aloud (``asked.thinks``), all its marked answers must be read as the same action.
+    """
+    actions = {asked.read(said) if len(said) <= asked.most_characters else None for said in _said(asked, reply)}
+    return actions.pop() if len(actions) == 1 else None
 
 
 def free_text_reason(asked: FreeText, reply: str) -> str:
     """Return, as a sentence for the seat, why a reply that ``read_free_text`` refused is illegal; it quotes nothing."""
-    if len(strip_thoughts(reply).strip()) > asked.most_characters:
+    answers = _said(asked, reply)
+    if len(answers) > 1:
+        return f'Your reply has more than one answer after "{ANSWER}".'
+    if len(answers[0]) > asked.most_characters:
         return f"Your reply is longer than {asked.most_characters} characters."
-    return "Your reply cannot be read."
+    return asked.why(answers[0]) if asked.why is not None else "Your reply cannot be read."
+
+
+def _said(asked: FreeText, reply: str) -> list[str]:
+    """Return what a reply says: its marked answers where the seat may think aloud and marks any, else all of it."""
+    text = strip_thoughts(reply).strip()
+    _, *answers = _ANSWER.split(text) if asked.thinks else (text,)
+    return [answer.strip().rstrip("*_") for answer in answers] or [text]
 
 
 @lru_cache(maxsize=1024)

@@ -104,6 +104,10 @@ class RepeatedKuhn(DealtGame):
         lines.append(f"Hand {len(self._hands)} of {self._number}, {begins}. Your chips: {chips:+d}")
         return "\n".join([*lines, f"Your card: {card}", f"Moves: {' '.join(hand.moves) or 'none'}"])
 
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to both: the moves of this hand."""
+        return line.startswith("Moves:")
+
     def information_state(self, seat: int) -> str:
         """Return the seat and all that it sees."""
         return f"{seat} {self.observe(seat)}"

@@ -109,6 +109,10 @@ class TeamRace(DealtGame):
             lines.append("The other team answered wrong and is out.")
         return "\n".join([*lines, f"Round {self._round + 1} of {self._rounds}."])
 
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all: the round, and to one team alone what it knows."""
+        return line.startswith("Round ")
+
     def information_state(self, seat: int) -> str:
         """Return the seat, what it sees, and a planner's own answer."""
         answered = [move for move in self._moves[seat] if move.startswith(ANSWER)]

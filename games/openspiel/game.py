@@ -210,6 +210,11 @@ class OpenSpielGame:
         tell = self._rules.tree.renderer.hidden
         return tell(self._position.state, seat) if tell else ""
 
+    def is_public(self, line: str) -> bool:
+        """Return whether a line is common knowledge: all are on a board, and elsewhere the game's renderer says so."""
+        tell = self._rules.tree.renderer.is_public
+        return self.spec.perfect_information if tell is None else tell(line)
+
     def information_state(self, seat: int) -> str:
         """Return OpenSpiel's information-state string, or the renderer's key in its place."""
         return self._position.key(seat)

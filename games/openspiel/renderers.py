@@ -39,6 +39,12 @@ class Renderer:
     key_is_position: bool = False
     scripts: Mapping[str, Callable[[Any, random.Random], int]] = field(default_factory=dict)
     hidden: Callable[[Any, int], str] | None = None  # ``games.privileged.HasHidden``; None: not known
+    is_public: Callable[[str], bool] | None = None  # ``games.abilities.MarksPublic``; None: all lines on boards
+
+
+def _unless(*beginnings: str) -> Callable[[str], bool]:
+    """Return the rule by which lines are public, except those that begin so."""
+    return lambda line: not line.startswith(beginnings)
 
 
 def renderer_for(game: Any) -> Renderer:
@@ -89,7 +95,13 @@ def _kuhn(game: Any) -> Renderer:
         return f"Your card: {rank_name(int(card), ranks)}\nMoves: {_join([KUHN_MOVES[move] for move in moves])}"
 
     hidden = _first_lines(observe)
-    return Renderer(lambda _state, action: ("pass", "bet")[action], observe, _information_state, hidden=hidden)
+    return Renderer(
+        lambda _state, action: ("pass", "bet")[action],
+        observe,
+        _information_state,
+        hidden=hidden,
+        is_public=_unless("Your "),
+    )
 
 
 def _leduc(game: Any) -> Renderer:
@@ -109,7 +121,13 @@ def _leduc(game: Any) -> Renderer:
         return "\n".join(lines)
 
     hidden = _first_lines(observe)
-    return Renderer(lambda _state, action: LEDUC_MOVES[str(action)], observe, _information_state, hidden=hidden)
+    return Renderer(
+        lambda _state, action: LEDUC_MOVES[str(action)],
+        observe,
+        _information_state,
+        hidden=hidden,
+        is_public=_unless("Your "),
+    )
 
 
 def _bets(ids: str) -> str:
@@ -131,7 +149,9 @@ def _liars_dice(game: Any) -> Renderer:
         return f"Your dice: {faces}\nBids: {_join([bid(word) for word in bids])}"
 
     hidden = _first_lines(observe)
-    return Renderer(lambda _state, action: labels[action], observe, _information_state, hidden=hidden)
+    return Renderer(
+        lambda _state, action: labels[action], observe, _information_state, hidden=hidden, is_public=_unless("Your ")
+    )
 
 
 def _tiny_hanabi(_game: Any) -> Renderer:
@@ -139,7 +159,10 @@ def _tiny_hanabi(_game: Any) -> Renderer:
         card, *moves = (word.split(":")[1] for word in _information_state(state, seat).split())
         return f"Your card: {card}\nMoves: {_join(moves)}"
 
-    return Renderer(lambda _state, action: f"a{action}", observe, _information_state, hidden=_first_lines(observe))
+    hidden = _first_lines(observe)
+    return Renderer(
+        lambda _state, action: f"a{action}", observe, _information_state, hidden=hidden, is_public=_unless("Your ")
+    )
 
 
 def _board(observe: Callable[[Any, int], str]) -> Renderer:
@@ -173,21 +196,30 @@ def _hex(game: Any) -> Renderer:
 
 
 def _hanabi(_game: Any) -> Renderer:
-    return Renderer(hanabi.move_label, hanabi.observation, hanabi.observation)  # OpenSpiel has no key of its own
+    is_public = _unless("You:", "+", "Moves:")  # these name seats by their distance from the one that is shown them
+    return Renderer(  # OpenSpiel has no key of its own
+        hanabi.move_label, hanabi.observation, hanabi.observation, is_public=is_public
+    )
 
 
 def _sheriff(_game: Any) -> Renderer:
-    return Renderer(sheriff.move_label, sheriff.observation, _information_state)
+    return Renderer(sheriff.move_label, sheriff.observation, _information_state, is_public=_unless("Items:"))
 
 
 def _bargaining(_game: Any) -> Renderer:
     scripts = {"good": bargaining.good, "poor": bargaining.poor}
-    return Renderer(bargaining.move_label, bargaining.observation, _information_state, scripts=scripts)
+    is_public = _unless("Worth to you", "you:", "the other:")
+    return Renderer(
+        bargaining.move_label, bargaining.observation, _information_state, scripts=scripts, is_public=is_public
+    )
 
 
 def _colored_trails(_game: Any) -> Renderer:
     scripts = {"good": colored_trails.good, "poor": colored_trails.poor}
-    return Renderer(colored_trails.move_label, colored_trails.observation, _information_state, scripts=scripts)
+    is_public = _unless("Places:", "Chips:")
+    return Renderer(
+        colored_trails.move_label, colored_trails.observation, _information_state, scripts=scripts, is_public=is_public
+    )
 
 
 def _connect_four(_game: Any) -> Renderer:
@@ -226,6 +258,7 @@ def _repeated_game(game: Any) -> Renderer:
         lambda state, action: name(state, state.current_player(), action),
         lambda state, seat: render(finished_rounds(state)[-recall:], seat),
         lambda state, seat: render(finished_rounds(state), seat),
+        is_public=_unless("You:", "Other:"),
     )
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from games.spec import Choices, FreeText
 
+THINK_ALOUD = '; if you think aloud first, put what you say behind "Answer: "'  # of ``FreeText`` that ``thinks``
 BIDS = Choices(("speak", "pass"), (0, 1))
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»＂〝〞〟❝❞", '"'))
 _SPACES = {"Cc", "Zl", "Zp", "Zs"}  # unicode categories that become a blank
@@ -106,6 +107,14 @@ def unquoted(text: str) -> str:
     if text.count('"') == 2 and text.startswith('"') and text.endswith('"'):
         return text[1:-1]
     return re.sub(r'"[^"]*"?', " ", text)
+
+
+def addresses_all(line: str) -> bool:
+    """Return whether a line says the same to all who are shown it (``games.abilities.MarksPublic``).
+
+    One that calls its reader "you", outside what it quotes, does not.
+    """
+    return re.search(r"(?i)\byour?\b", unquoted(line)) is None
 
 
 def speech(most: int, to: str = "all") -> FreeText:

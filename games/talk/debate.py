@@ -24,8 +24,16 @@ from games.common.errors import UsageError
 from games.native.dealt import DealtGame, numbers_from
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
-from games.talk.arguments import MOST_CHARACTERS, NOTHING, WORDS, read_argument, read_verdict
-from games.talk.conversation import quoted, utterance
+from games.talk.arguments import (
+    MOST_CHARACTERS,
+    NOTHING,
+    WORDS,
+    read_argument,
+    read_verdict,
+    why_no_argument,
+    why_no_verdict,
+)
+from games.talk.conversation import THINK_ALOUD, addresses_all, quoted, utterance
 
 NAMES = ("first", "second")
 
@@ -94,10 +102,12 @@ class Debate(DealtGame):
         if not self._in_words or seat is None:
             return Choices(self.legal_actions(), self.legal_ids())
         if seat < self._debaters:
-            form = 'your argument for the judge; to open a box, say so, as in "I open box 2"'
-            return FreeText(MOST_CHARACTERS, form, partial(read_argument, boxes=self._boxes))
-        form = 'the one box that you decide for, as in "Box 2"; name no other box'
-        return FreeText(MOST_CHARACTERS, form, partial(read_verdict, boxes=self._boxes))
+            form = f'your argument for the judge; to open a box, say so, as in "I open box 2"{THINK_ALOUD}'
+            read, why = partial(read_argument, boxes=self._boxes), partial(why_no_argument, boxes=self._boxes)
+        else:
+            form = f'the one box that you decide for, as in "Box 2"{THINK_ALOUD}'
+            read, why = partial(read_verdict, boxes=self._boxes), partial(why_no_verdict, boxes=self._boxes)
+        return FreeText(MOST_CHARACTERS, form, read, why, thinks=True)
 
     def observe(self, seat: int) -> str:
         """Return who defends which box, what was opened and said, and to a debater where the prize is."""
@@ -112,6 +122,10 @@ class Debate(DealtGame):
         lines += [f"{NAMES[other]} defends box {self._claims[other]}." for other in order if other != seat]
         lines += [self._line(other, seat) for other in order if other < len(self._moves)]
         return "\n".join(lines)
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat, what it sees, and what the judge has named before."""
@@ -167,7 +181,7 @@ class Debate(DealtGame):
         return tuple([box for box in candidates if box not in opened])
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
-        """Return ``good``, ``honest``, ``poor`` and ``random``.
+        """Return ``good``, ``honest``, ``poor``, ``random`` and ``argues``, which plays at random and says why.
 
         A good judge names a box that is still possible; a good debater opens its box if the prize is in it, else an
         empty one that nobody defends. An honest debater always opens the prize's box. A poor judge names the first box,
@@ -178,7 +192,7 @@ class Debate(DealtGame):
             "honest": lambda rng: self._good(rng) if self._judges() else f"open {self._prize}",
             "poor": lambda _rng: "box 1" if self._judges() else f"open {self._claims[len(self._moves)]}",
             "random": self.random_action,
-        }
+        } | ({"argues": self._argued} if self._in_words else {})
 
     def _good(self, rng: random.Random) -> str:
         if self._judges():
@@ -188,6 +202,22 @@ class Debate(DealtGame):
             return f"open {mine}"
         others = [box for box in range(1, self._boxes + 1) if box != self._prize and box not in self._claims]
         return f"open {rng.choice(others)}" if others else NOTHING
+
+    def _argued(self, rng: random.Random) -> str:
+        """Return an action at random with a reason: what words look like, not how to win."""
+        action = self.random_action(rng)
+        box = action.split()[-1]
+        if self._judges():
+            reason = rng.choice(
+                ("What was opened speaks for it.", "I believe who defends it.", "The other seems wrong.")
+            )
+            return f"{reason} Answer: box {box}"
+        mine = self._claims[len(self._moves)]
+        claim = rng.choice(
+            (f"The prize is in box {mine}.", f"Judge, name box {mine}.", f"Believe me, it is box {mine}.")
+        )
+        opening = f"I open box {box}, so that you see what is in it." if action != NOTHING else "I open nothing."
+        return f"{claim} {opening}"
 
     def _judges(self) -> bool:
         return self.to_act() == self._debaters

@@ -26,7 +26,7 @@ from games.native.dealt import DealtGame, numbers_from
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
 from games.talk import hidden_roles_players as players
-from games.talk.conversation import BIDS, PUBLIC, Conversation, Discussion, speech, team
+from games.talk.conversation import BIDS, PUBLIC, Conversation, Discussion, addresses_all, speech, team
 from games.talk.hidden_roles_players import Scene, View
 from games.talk.suspicion import NOBODY, SUSPECT, TAKE, VOTE, Deal, first_claims, posterior
 
@@ -110,6 +110,10 @@ class HiddenRoles(DealtGame):
         if (won := self.village_wins()) is not None:
             return "\n".join([*lines, "The village wins." if won else "The wolves win."])
         return "\n".join([*lines, f"Day {self._day} of {self._days}: {self._scene}."])
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat, what it sees, and its own bids and vote that it does not see."""

@@ -26,13 +26,16 @@ _GETS = re.compile(
 )
 _GIVES = re.compile(r"\b(?:offer|give|trade|swap|exchange|pay|sell|send|my)(?:\s+(?:up|you))?\s*$")
 _ACCEPTS = re.compile(r"\b(?:accept|accepted|agree|agreed|deal)\b")
-_LEAVES = re.compile(r"\b(?:leave|no\s+deal|walk\s+away|i\s+am\s+out|i'm\s+out)\b")
+_LEAVES = re.compile(r"\b(?:leave|leaving|walk\s+away|i\s+am\s+out|i'm\s+out)\b")
+_NO_DEAL = re.compile(r"\bno\s+deal\b")  # refuses an offer, or ends the match: which one is not said
 _DENIES = re.compile(r"\b(?:not|never|cannot|refuse|reject|unless|if)\b|n't\b")
+_PERHAPS = re.compile(r"\b(?:would|could|might|maybe|perhaps)\b|\bi'd\b")  # of "accept" or "leave": it is not said
 _NO = re.compile(r"\b(?:no|neither)\b")
 _CLAUSE = re.compile(r".*[.;:!?,]\s", re.DOTALL)  # all before the last clause
 _YOU = re.compile(r"\byou\b")
 _THEIRS = re.compile(r"\byou\b[^.;!?,]*\b(?:accept|agree|deal|leave|walk)")  # "do you agree"
-_MORE = re.compile(rf"\s*,?\s*(?:or|for|and)\s+{_ITEM}")
+_RANGE = re.compile(rf"{_COUNT}\s+(?:to|or)\s*$")
+_MORE = re.compile(rf"\s*,?\s*(?:or|for|and|to)\s+{_ITEM}")
 
 
 class Trade(NamedTuple):
@@ -62,19 +65,48 @@ def all_trades(goods: int, stock: int) -> dict[str, Trade]:
 
 def read_trade(text: str, goods: int, stock: int) -> Trade | None:
     """Return the one legal trade that a text names, as the speaker means it; None for any other number of trades."""
-    folded = " ".join(text.casefold().replace("’", "'").split())
-    trades = {_trade(match, folded, goods) for match in _TRADE.finditer(folded)}
+    trades = named_trades(text, goods)
     trade = trades.pop() if len(trades) == 1 else None
     return None if trade is None else all_trades(goods, stock).get(str(trade))
 
 
+def named_trades(text: str, goods: int) -> set[Trade | None]:
+    """Return the trades that a text names, legal or not, as the speaker means them; None for one that is unclear."""
+    folded = _folded(text)
+    return {_trade(match, folded, goods) for match in _TRADE.finditer(folded)}
+
+
+def repeats(text: str, goods: int, standing: Trade) -> bool:
+    """Return whether the only amounts in a text are those of the trade that stands, in either order."""
+    folded = _folded(text)
+    matches = list(_TRADE.finditer(folded))
+    sides = {tuple(_amounts(match[side], goods) for side in ("first", "second")) for match in matches}
+    outside = _PAIR.search(_TRADE.sub(" ", folded))
+    return not outside and bool(sides) and sides <= {(standing.give, standing.get), (standing.get, standing.give)}
+
+
+def says_no_deal(text: str) -> bool:
+    """Return whether a text says "no deal"."""
+    return _NO_DEAL.search(_folded(text)) is not None
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().replace("’", "'").split())
+
+
 def read_word(text: str) -> str | None:
     """Return "accept" or "leave" if a text says exactly one of them and does not deny it; None otherwise."""
-    folded = " ".join(text.casefold().replace("’", "'").split())
+    folded = _NO_DEAL.sub(" ", _folded(text))
     leaves = bool(_LEAVES.search(folded))
     rest = _LEAVES.sub(" ", folded)
     accepts = bool(_ACCEPTS.search(rest))
-    if leaves == accepts or _THEIRS.search(folded) or _DENIES.search(rest) or (accepts and _NO.search(rest)):
+    if (
+        leaves == accepts
+        or _THEIRS.search(folded)
+        or _PERHAPS.search(folded)
+        or _DENIES.search(rest)
+        or (accepts and _NO.search(rest))
+    ):
         return None
     return LEAVE if leaves else ACCEPT
 
@@ -92,7 +124,15 @@ def _trade(match: re.Match[str], text: str, goods: int) -> Trade | None:
     gives = gave is not None or match["first"].startswith("my")
     others = _YOU.search(clause[: gave.start()] if gave else clause)  # "you offer", but not "I offer you"
     bundles = [_amounts(match[side], goods) for side in ("first", "second")]
-    unclear = (gets and gives) or others or _DENIES.search(clause) or _MORE.match(text[match.end() :])
+    several = _PAIR.search(clause) or _RANGE.search(clause)  # "give 1 apple to 2 apples for nothing"
+    unclear = (
+        (gets and gives)
+        or others
+        or several
+        or _ACCEPTS.search(clause)
+        or _DENIES.search(clause)
+        or _MORE.match(text[match.end() :])
+    )
     if unclear or None in bundles:
         return None
     first, second = (bundle or () for bundle in bundles)

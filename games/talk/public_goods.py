@@ -25,7 +25,7 @@ from games.common.errors import UsageError
 from games.native.dealt import DealtGame
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
-from games.talk.conversation import Conversation, speech
+from games.talk.conversation import Conversation, addresses_all, speech
 
 MOST_CHARACTERS = 200  # of what is said in a turn
 SILENT, WORDS, PROMISES = range(3)  # values of ``talk``
@@ -102,6 +102,10 @@ class PublicGoods(DealtGame):
         now = "all talk" if self._talking else "all give"
         lines.append(f"Now {now}." if self._recall else f"Round {finished + 1} of {self._rounds}: {now}.")
         return "\n".join(lines)
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat, all that was said, all rounds that are over, and what it has given in this one."""

@@ -22,6 +22,7 @@ from games.common.errors import UsageError
 from games.native.dealt import DealtGame
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
+from games.talk.conversation import addresses_all
 
 STATES = ("sun", "tree", "fish", "bell", "drum", "lamp", "boat", "ring")
 INVENTED = ("bem", "dax", "fep", "guv", "kiz", "lom", "nup", "tiv")  # words without meaning
@@ -103,6 +104,10 @@ class Signalling(DealtGame):
             return "\n".join(lines)
         known = f"it is {now.state or 'not drawn yet'}" if seat == SENDER else f"word {now.word or 'not said yet'}"
         return "\n".join([*lines, f"Round {number} of {self._most}: {known}."])
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat, what it sees, and the word that it has said."""

@@ -15,12 +15,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 from games.common.errors import UsageError
 from games.native.names import game_name
-from games.spec import Choices, FreeText, GameSpec, Utility
-from games.talk.conversation import quoted, unquoted, utterance
+from games.spec import Choices, FreeText, GameSpec, Reading, Utility
+from games.talk.conversation import THINK_ALOUD, addresses_all, quoted, unquoted, utterance
 from games.talk.offers import (
     ACCEPT,
     GOODS,
@@ -28,9 +28,11 @@ from games.talk.offers import (
     Trade,
     all_trades,
     bundle_text,
+    named_trades,
     names_goods,
-    read_trade,
     read_word,
+    repeats,
+    says_no_deal,
 )
 
 SEATS = ("first", "second")
@@ -105,7 +107,10 @@ class SimpleNegotiation:
             return Choices(self.legal_actions(), self.legal_ids())
         if self.to_act() is None:
             return Choices((), ())
-        return FreeText(MOST_CHARACTERS, self._form(), self._reader())
+        standing = self._trade_of(-1) if self._said else None
+        asked = Asked(self._goods, self._stock, not self._is_last(), standing)
+        reader, why = partial(read_reply, asked=asked), partial(_why, asked=asked)
+        return FreeText(MOST_CHARACTERS, self._form(), reader, why, thinks=True)
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions without words: trades, unless it is the last turn, "accept" and "leave"."""
@@ -134,6 +139,10 @@ class SimpleNegotiation:
             left = self._turns - len(self._said)
             lines.append(f"Turns left, yours included: {left}." if left > 1 else "This is the last turn.")
         return "\n".join(lines)
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return line.startswith("Each of you has") or addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat, its values and all that was said."""
@@ -213,12 +222,7 @@ class SimpleNegotiation:
     def _form(self) -> str:
         offer = '"I offer 2 apples for 1 pear" (one offer, of what you give for what you get)'
         words = ([] if self._is_last() else [offer]) + [f'"{ACCEPT}"'] * bool(self._said) + [f'"{LEAVE}"']
-        return f"one of these, in your own words if you like: {', or '.join(words)}"
-
-    def _reader(self) -> Callable[[str], str | None]:
-        return partial(
-            read_reply, goods=self._goods, stock=self._stock, may_offer=not self._is_last(), may_accept=bool(self._said)
-        )
+        return f"one of these, in your own words if you like: {', or '.join(words)}{THINK_ALOUD}"
 
     def _good(self, _rng: random.Random) -> str:
         seat = len(self._said) % 2
@@ -242,18 +246,76 @@ class SimpleNegotiation:
         return str(Trade((self._stock,) * self._goods, (0,) * self._goods))
 
 
-def read_reply(text: str, goods: int, stock: int, may_offer: bool, may_accept: bool) -> str | None:
-    """Return a text as one canonical action, its words behind it where they say more; None if it says no legal one."""
+class Asked(NamedTuple):
+    """What a reply may be in a position."""
+
+    goods: int
+    stock: int
+    may_offer: bool
+    standing: Trade | None  # the other's offer, as the other means it; None: there is none to accept
+
+
+def reading(text: str, asked: Asked) -> Reading:
+    """Return a text as one canonical action, its words behind it where they say more."""
     words = utterance(text, MOST_CHARACTERS)
     if words is None:
-        return None
-    plain: str | None
+        return Reading(None, f"Say something, in at most {MOST_CHARACTERS} characters.")
     spoken = unquoted(words)
-    trade, word = read_trade(spoken, goods, stock), read_word(spoken)
-    if trade is not None and word is None and may_offer:
-        plain = str(trade)
-    elif trade is None and not names_goods(spoken) and (word == LEAVE or (word == ACCEPT and may_accept)):
-        plain = word
+    word, trades = read_word(spoken), named_trades(spoken, asked.goods)
+    if word is not None:
+        plain = _word(spoken, word, asked)
+    elif trades:
+        plain = _offer(trades, asked)
+    elif says_no_deal(spoken):
+        return Reading(
+            None, f'"No deal" may refuse the offer or end the match: say "{LEAVE}" to end it, or offer a trade.'
+        )
     else:
-        return None
-    return plain if words == plain else f"{plain}{WORDS}{words}"
+        more = ", or names goods that are no whole offer" if names_goods(spoken) else ""
+        return Reading(None, f'Your reply names no offer, and does not say clearly "{ACCEPT}" or "{LEAVE}"{more}.')
+    if plain.action is None or words == plain.action:
+        return plain
+    return Reading(f"{plain.action}{WORDS}{words}")
+
+
+def _word(spoken: str, word: str, asked: Asked) -> Reading:
+    """Return "accept" or "leave"; a text that accepts may repeat the trade that stands, and no other."""
+    if word == ACCEPT and asked.standing is None:
+        return Reading(None, "There is no offer to accept yet.")
+    if not names_goods(spoken):
+        return Reading(word)
+    if word == ACCEPT and asked.standing is not None and repeats(spoken, asked.goods, asked.standing):
+        return Reading(word)
+    return Reading(None, f'Your reply says "{word}" and names goods besides: say "{word}" alone, or one offer.')
+
+
+def _offer(trades: set[Trade | None], asked: Asked) -> Reading:
+    """Return the one trade that is offered."""
+    clear = sorted(str(trade) for trade in trades if trade is not None)
+    if len(trades) > 1:
+        named = f" ({'; '.join(clear)})" if len(clear) > 1 else ""
+        return Reading(None, f"Your reply names more than one offer{named}: make one.")
+    if not clear:
+        return Reading(
+            None,
+            "It is not clear what you would give and what you would get: say one offer, of fixed amounts and different "
+            'goods, such as "I offer 2 apples for 1 pear".',
+        )
+    if not asked.may_offer:
+        return Reading(None, f'This is the last turn: say "{ACCEPT}" or "{LEAVE}".')
+    if clear[0] not in all_trades(asked.goods, asked.stock):
+        return Reading(
+            None,
+            f"Your reply is read as {clear[0]!r}, which cannot be traded: each of you has {asked.stock} of each good, "
+            "and a good is given or got, not both.",
+        )
+    return Reading(clear[0])
+
+
+def read_reply(text: str, asked: Asked) -> str | None:
+    """Return a text as one canonical action; None as ``reading``."""
+    return reading(text, asked).action
+
+
+def _why(text: str, asked: Asked) -> str:
+    return reading(text, asked).why

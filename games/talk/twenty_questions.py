@@ -24,6 +24,7 @@ from games.common.errors import UsageError
 from games.native.dealt import DealtGame
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
+from games.talk.conversation import THINK_ALOUD, addresses_all
 
 COLOURS = ("red", "blue", "green", "white", "black", "yellow")
 KINDS = ("cat", "dog", "fox", "owl", "bear", "frog")
@@ -94,7 +95,8 @@ class TwentyQuestions(DealtGame):
             ask = f'a question on colours or on kinds, such as "Is it {values}?", or '
             form = f'{ask if self._may_ask else ""}the thing, such as "It is the {self.things[0]}"'
             reader = partial(read_question, values=self._values, may_ask=self._may_ask)
-            return FreeText(MOST_CHARACTERS, form, reader)
+            why = partial(why_no_question, may_ask=self._may_ask)
+            return FreeText(MOST_CHARACTERS, f"{form}{THINK_ALOUD}", reader, why, thinks=True)
         return super().actions()
 
     def observe(self, seat: int) -> str:
@@ -112,6 +114,10 @@ class TwentyQuestions(DealtGame):
     def hidden(self, seat: int) -> str:
         """Return what is meant, which the asker is to find out."""
         return f"It is the {self._thing}." if seat == ASKER else ""
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line says the same to all."""
+        return addresses_all(line)
 
     def information_state(self, seat: int) -> str:
         """Return the seat and what it sees."""
@@ -220,6 +226,18 @@ def read_question(text: str, values: tuple[tuple[str, ...], ...], may_ask: bool)
     if others or not found or len(found) == len(meant) or not may_ask:
         return None
     return _asks(found)
+
+
+def why_no_question(text: str, may_ask: bool) -> str:
+    """Return why a text that ``read_question`` refused is neither a question nor a name."""
+    if _DENIES.search(" ".join(text.casefold().replace("’", "'").split())):
+        return 'Your reply denies something: ask for what it may be, or name the thing, without "not", "no" or "but".'
+    if not may_ask:
+        return "There is no question left: name one thing, by its colour and its kind."
+    return (
+        "Your reply is read neither as one question nor as one thing: ask for colours or for kinds, some of them and "
+        "not both, or name one thing by its colour and its kind."
+    )
 
 
 def _questions(values: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:

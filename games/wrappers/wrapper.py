@@ -8,6 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self, cast
 
+from games.abilities import MarksPublic
 from games.common.errors import NotEnumerable, UsageError
 from games.openspiel.game import OpenSpielGame
 from games.openspiel.undealt import UndealtGame
@@ -82,6 +83,11 @@ class Wrapper:
     def observe(self, seat: int) -> str:
         """Return as text what ``seat`` is shown."""
         return str(self._inner.observe(seat))
+
+    def is_public(self, line: str) -> bool:
+        """Return whether a line is common knowledge in the inner game, where this one leaves its lines as they are."""
+        inner = self._inner
+        return Kept.OBSERVATIONS in self.keeps and isinstance(inner, MarksPublic) and inner.is_public(line)
 
     def information_state(self, seat: int) -> str:
         """Return a key that is equal for exactly those positions that ``seat`` cannot distinguish."""

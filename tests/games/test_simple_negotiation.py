@@ -18,13 +18,14 @@ from games.common.errors import NotEnumerable, UsageError
 from games.pettingzoo import env
 from games.registry import make_game
 from games.talk.offers import GOODS, Trade, all_trades, bundle_text, read_trade, read_word
-from games.talk.simple_negotiation import read_reply
+from games.talk.simple_negotiation import Asked, read_reply
 from league.population.evaluation.welfare import is_pareto
 from league.theory.exact.sequence_form import sequence_form
 from roles.cards import load_roles
 
 WORDS, LIST = "simple_negotiation", "simple_negotiation(form=1)"
 SMALL = "simple_negotiation(goods=2,stock=1,most=2,turns=3,form=1)"
+ANSWERING = Asked(3, 3, True, Trade((0, 1, 0), (0, 0, 1)))
 FORMS = (
     "offer {give} for {get}",
     "I'll give you {give} for {get}.",
@@ -69,10 +70,18 @@ def test_what_is_no_one_legal_offer_is_not_read(text):
     ("text", "word"),
     [
         *[(text, "accept") for text in ("accept", "I accept.", "Deal!", "Agreed, thank you")],
-        *[(text, "leave") for text in ("leave", "No deal.", "No thanks, I leave.", "I walk away")],
+        *[(text, "leave") for text in ("leave", "No deal. I am leaving.", "No thanks, I leave.", "I walk away")],
         *[
             (text, None)
-            for text in ("I don't accept", "I accept or I leave", "if you agree", "hm", "no, agree to nothing")
+            for text in (
+                "I don't accept",
+                "I accept or I leave",
+                "if you agree",
+                "hm",
+                "no, agree to nothing",
+                "No deal.",
+                "I would accept.",
+            )
         ],
     ],
 )
@@ -258,10 +267,10 @@ def test_words_have_no_exact_values():
 )
 def test_what_is_only_quoted_or_asked_of_the_other_is_no_reply(text):
     """As SmolLM2-135M-Instruct says it."""
-    assert read_reply(text, 3, 3, may_offer=True, may_accept=True) is None
-    assert read_reply('"accept"', 3, 3, may_offer=True, may_accept=True) == 'accept: "accept"'
+    assert read_reply(text, ANSWERING) is None
+    assert read_reply('"accept"', ANSWERING) == 'accept: "accept"'
 
 
 def test_words_beyond_the_limit_are_not_read():
-    assert read_reply("accept " * 100, 3, 3, may_offer=True, may_accept=True) is None
+    assert read_reply("accept " * 100, ANSWERING) is None
     assert GOODS[: len(Trade((1, 0), (0, 1)).give)] == ("apple", "pear")

@@ -110,3 +110,13 @@ def test_a_vote_is_shown_votes_and_a_speech_speeches():
     spoken = shown_turns(role("hidden_roles", 1, demonstrations=2), votes[0].observation, speaks=True)
     assert all(turn.action.startswith("I suspect ") for turn in spoken)
     assert (len(shown), len(spoken)) == (2, 2)
+
+
+def test_in_a_debate_somebody_argues_and_a_judge_thinks_before_its_answer():
+    """Else a model that copies what it is shown never says why."""
+    for seat, sign in ((0, "box"), (1, "box"), (2, "Answer: box")):
+        shown = shown_turns(role("debate", seat, demonstrations=3), "another position", speaks=True)
+        assert len(shown) == 3
+        for turn in shown:
+            assert sign in turn.action
+            assert len(turn.action.split()) > 5, turn.action

@@ -2,8 +2,8 @@
 
 ``FOLDER/root`` is a run of one iteration that all members of ``FOLDER/g000`` continue, so that their weights share one
 beginning. After each generation ``breed.json`` lists its members, what each descends from, and the budget spent; a
-killed process resumes from it. A member whose training fails ranks last, and its slot continues the best. The elite is the best run so far: another replaces it only through the gate, so it
-never gets worse.
+killed process resumes from it. A member whose training fails ranks last, and its slot continues the best. The elite is
+the best run so far: another replaces it only through the gate, so it never gets worse.
 """
 
 from __future__ import annotations

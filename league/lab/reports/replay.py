@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from arena.records import EndReason, Episode, Turn
 from arena.submatches import begin_match
+from games.abilities import MarksPublic
 from games.common.errors import UsageError
 from games.outside.as_played import is_outside
 from games.registry import make_game
@@ -23,7 +24,12 @@ from roles.replies import THINK_CLOSE
 
 _OPENING = re.compile(r"(<[^<>]*>|[\[({<*`\"']+)\s*$")  # of a marked answer: "[", "<answer>", …
 
-Views = tuple[str, ...]  # what each seat observes, by seat
+
+class Views(NamedTuple):
+    """What the seats observe in a position."""
+
+    shown: tuple[str, ...]  # by seat  # [seats]
+    public: frozenset[str]  # lines that are common knowledge
 
 
 class Token(NamedTuple):
@@ -206,13 +212,13 @@ def _before(text: str, action: str | None) -> str:
 def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> BoardView:
     """Return a position from each seat's view of it; if these are not known, from what was shown for a turn.
 
-    A line is public if every seat sees it.
+    A line is public if every seat sees it and the game says that it is common knowledge.
     """
     if views is None:
         shown = () if turn is None else (Private(turn.seat, turn.role, turn.observation),)
         return BoardView("", shown, complete=False)
-    lines = [view.splitlines() for view in views]
-    public = [line for line in lines[0] if all(line in other for other in lines[1:])]
+    lines = [view.splitlines() for view in views.shown]
+    public = [line for line in lines[0] if line in views.public]
     private = (
         Private(seat, roles[seat], "\n".join(line for line in seat_lines if line not in public))
         for seat, seat_lines in enumerate(lines)
@@ -262,7 +268,16 @@ def _apply(game: Game, action: str, children: Iterator[Episode]) -> None:
 
 
 def _views(game: Game) -> Views:
-    return tuple(game.observe(seat) for seat in range(game.spec.seats))
+    shown = tuple(game.observe(seat) for seat in range(game.spec.seats))
+    seen_by_all = set.intersection(*[set(view.splitlines()) for view in shown])
+    return Views(shown, frozenset(line for line in seen_by_all if _is_public(game, line)))
+
+
+def _is_public(game: Game, line: str) -> bool:
+    """Return whether a line that every seat is shown is common knowledge; without the game's word, on boards alone."""
+    if game.spec.seats == 1 or not line.strip():
+        return True
+    return game.is_public(line) if isinstance(game, MarksPublic) else game.spec.perfect_information
 
 
 def belief_curves(episode: Episode, roles: Sequence[str]) -> tuple[BeliefCurves, ...]:

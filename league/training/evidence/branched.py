@@ -12,7 +12,14 @@ from arena.submatches import begin_match
 from games.registry import make_game
 from league.config.checks.features import most_retries
 from league.config.context import RunContext
-from league.population.matchmaking.branching import BRANCHING_RULES, BranchPoint, Entropies, choose, fork_requests
+from league.population.matchmaking.branching import (
+    BRANCHING_RULES,
+    BranchPoint,
+    Entropies,
+    Limits,
+    branch_points,
+    fork_requests,
+)
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.counterfactuals import PromptKey, prompt_key, reply_probabilities
 
@@ -33,11 +40,16 @@ def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: 
     by_game: dict[str, list[Episode]] = defaultdict(list)
     for episode in episodes:
         by_game[episode.request.game].append(episode)
+    rule, entropies = BRANCHING_RULES[settings.rule].make, entropies_of(state.policies)
+
+    def scores(scored: Sequence[Episode], others: Sequence[Episode]) -> list[list[float]]:
+        return rule(scored, others, entropies, settings)
+
     points: list[BranchPoint] = []
     for game, played in by_game.items():
-        scores = BRANCHING_RULES[settings.rule].make(played, entropies_of(state.policies), settings)
         turns, retries = context.all_specs[game].max_turns, most_retries(context.roles[game])
-        points += choose(played, scores, settings.replies, settings.width, turns, retries)
+        limits = Limits(settings.replies, settings.width, turns, retries)
+        points += branch_points(played, scores, limits)
     requests = fork_requests(points, settings.width, context.config.seed, state.next_match)
     state.next_match += len(requests)
     forks = play(requests) if requests else []
@@ -49,18 +61,20 @@ def entropies_of(policies: Mapping[str, Policy]) -> Entropies:
     """Return a function that gives the policy's entropy at turns, in nats: exact for ``choice`` replies.
 
     For a ``free`` reply it is an estimate, the mean surprisal of its tokens; for a player without a policy, 0.
+    Chances that one call has computed are kept for the next one.
     """
+    known: dict[str, dict[PromptKey, tuple[float, ...]]] = defaultdict(dict)
 
     def entropies(turns: Sequence[Turn]) -> list[float]:
         exact: dict[str, list[Turn]] = defaultdict(list)
         for turn in turns:
             if turn.player in policies and turn.trace is not None and turn.trace.mask is not None:
                 exact[turn.player].append(turn)
-        probabilities = {
-            name: reply_probabilities(policies[name].lm, [prompt_key(turn) for turn in policy_turns])
-            for name, policy_turns in exact.items()
-        }
-        return [_entropy(turn, probabilities.get(turn.player, {})) for turn in turns]
+        for name, policy_turns in exact.items():
+            prompts = [key for turn in policy_turns if (key := prompt_key(turn)) not in known[name]]
+            if prompts:
+                known[name] |= reply_probabilities(policies[name].lm, prompts)
+        return [_entropy(turn, known[turn.player]) for turn in turns]
 
     return entropies
 

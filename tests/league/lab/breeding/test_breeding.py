@@ -109,9 +109,10 @@ def test_what_was_killed_in_the_first_iteration_of_its_root_ends_as_it_would_hav
     def killed(*_):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(League, "submit", killed)
-        breed(config, tmp_path / "killed", lambda _: None)
+        with pytest.raises(KeyboardInterrupt):
+            breed(config, tmp_path / "killed", lambda _: None)
     assert has_checkpoint(tmp_path / "killed" / "root")
     assert finished_iterations(tmp_path / "killed" / "root") == 0
     assert breed(None, tmp_path / "killed", lambda _: None).record() == whole

@@ -1,5 +1,7 @@
 """A replay shows what was on the board and what each seat held, as the rules say, and never guesses."""
 
+import re
+
 import pytest
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
@@ -7,6 +9,7 @@ from arena.replays import save_episodes
 from arena.samplers.scripted import Random, Script
 from arena.scheduler import play
 from games.registry import make_game
+from games.talk.conversation import addresses_all
 from league.cli import main
 from league.config import RolesConfig
 from league.config.load import seat_roles
@@ -29,8 +32,9 @@ GAMES = (
 
 def played(game, seed=3):
     """Return a match at random."""
-    roles, engine = seat_roles(RolesConfig(), make_game(game).spec), Random()
-    request = MatchRequest(seed, game, seed, seed, ("a", "b"), (True, False))
+    spec, engine = make_game(game).spec, Random()
+    roles, players = seat_roles(RolesConfig(), spec), ("a", "b", "c", "d", "e", "f", "g")[: spec.seats]
+    request = MatchRequest(seed, game, seed, seed, players, tuple(player == "a" for player in players))
     return play([request], roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game, in_flight=1)[0]
 
 
@@ -44,7 +48,7 @@ def test_every_position_is_set_up_again(game):
     views = positions(episode)
     assert len(views) == len(episode.turns) + 1
     assert None not in views
-    assert [view[turn.seat] for view, turn in zip(views[:-1], episode.turns, strict=True)] == [
+    assert [view.shown[turn.seat] for view, turn in zip(views[:-1], episode.turns, strict=True)] == [
         turn.observation for turn in episode.turns
     ]
 
@@ -57,6 +61,54 @@ def test_what_all_see_and_what_one_sees_are_apart():
     assert first.board.private == (Private(0, "first", "Your card: J"), Private(1, "second", "Your card: K"))
     assert replay.last_board.complete
     assert sum(replay.returns) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cards_that_are_equal_by_accident_are_still_private(seed):
+    """In tiny Hanabi both seats hold d1 in one deal of four."""
+    replay = to_replay(kept(played("tiny_hanabi", seed=seed), None))
+    for step in replay.steps:
+        assert step.board.public.startswith("Moves: ")
+        assert ["Your card" in part.text for part in step.board.private] == [True, True]
+
+
+def test_equal_cards_are_among_those_deals():
+    cards = {
+        tuple(part.text for part in to_replay(kept(played("tiny_hanabi", seed=seed), None)).steps[0].board.private)
+        for seed in range(6)
+    }
+    assert any(first == second for first, second in cards)
+
+
+@pytest.mark.parametrize(
+    ("game", "public"),
+    [
+        ("kuhn_poker", "Moves: "),
+        ("leduc_poker", "Round 1: "),
+        ("liars_dice", "Bids: "),
+        ("hanabi(players=2)", "Fireworks: "),
+        ("renamed(tiny_hanabi)", ""),
+        ("matrix_pd", ""),
+        ("goofspiel(num_cards=3)", ""),
+        ("hidden_roles(days=1,form=1)", "Day 1"),
+        ("repeated_kuhn_poker(hands=2)", "Moves: "),
+        ("public_goods(rounds=2,talk=0)", "4 players"),
+    ],
+)
+def test_what_speaks_to_one_seat_is_never_shown_as_what_all_see(game, public):
+    """Lines that call their reader "you" mean another seat in each observation."""
+    for seed in range(4):
+        for step in to_replay(kept(played(game, seed=seed), None)).steps:
+            assert public in step.board.public
+            assert not re.search(r"\b[Yy]our?\b", re.sub(r'"[^"]*"', "", step.board.public))
+            if not public:
+                assert step.board.public == ""
+
+
+def test_what_is_said_to_all_is_public_and_what_i_said_is_mine():
+    assert addresses_all('second: "I trust you."')
+    assert not addresses_all('you: "I trust second."')
+    assert not addresses_all("Your card: d1")
 
 
 def test_a_game_without_secrets_has_one_board():

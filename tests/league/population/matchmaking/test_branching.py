@@ -2,6 +2,8 @@
 
 import random
 from math import log
+from collections import Counter
+from itertools import product
 from statistics import pstdev
 
 import numpy as np
@@ -20,7 +22,14 @@ from league.config.load import load, run_roles, seat_roles
 from league.config.matchmaking import BranchingConfig
 from league.lab.credit.accuracy import batch_gradient
 from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, requests_of
-from league.population.matchmaking.branching import BRANCHING_RULES, choose, fork_requests, prefix_of
+from league.population.matchmaking.branching import (
+    BRANCHING_RULES,
+    BranchPoint,
+    Limits,
+    branch_points,
+    fork_requests,
+    prefix_of,
+)
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
 from league.training.evidence.branched import _after_fork, entropies_of
@@ -48,6 +57,15 @@ def played(game, requests, roles, engine=None):
     return play(requests, roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game)
 
 
+def drawn(scores):
+    """Return a rule that scores turns with these, by the index of their match."""
+    return lambda episodes, _: [scores[episode.request.index] for episode in episodes]
+
+
+def scoring(rule, entropies=None):
+    return lambda episodes, others: BRANCHING_RULES[rule].make(episodes, others, entropies, BranchingConfig())
+
+
 def first_matches(game, count, seats):
     ones = (True,) * seats
     return [MatchRequest(i, game, 7 * i, 1000 + i, ("main",) * seats, ones) for i in range(count)]
@@ -69,9 +87,10 @@ def test_forks_never_cost_more_than_the_budget_and_repeat_nothing(game, retries,
     episodes = played(game, first_matches(game, matches, spec.seats), roles)
     spent = sum(len(episode.turns) for episode in episodes)
     scores = [[data.draw(st.sampled_from([0.0, 0.5, 1.0])) for _ in episode.turns] for episode in episodes]
-    points = choose(episodes, scores, spent + spare, width, spec.max_turns, retries)
+    budget = matches * spec.max_turns * (1 + retries) + spare
+    points = branch_points(episodes, drawn(scores), Limits(budget, width, spec.max_turns, retries))
     forks = played(game, fork_requests(points, width, 3, 100), roles)
-    assert spent + sum(len(fork.turns) for fork in forks) <= spent + spare
+    assert spent + sum(len(fork.turns) for fork in forks) <= budget
     assert len({point.episode.request.index for point in points}) == len(points)  # one point a match
     for number, fork in enumerate(forks):
         episode, turn = points[number // width]
@@ -80,8 +99,7 @@ def test_forks_never_cost_more_than_the_budget_and_repeat_nothing(game, retries,
         assert fork.request.deal_seed == episode.request.deal_seed
         if turn < len(episode.turns) and fork.turns:
             assert fork.turns[0].observation == episode.turns[turn].observation
-    dearest = max((scores[p.episode.request.index][p.turn] for p in points), default=0.0)
-    assert not points or scores[points[0].episode.request.index][points[0].turn] == dearest
+    assert all(scores[point.episode.request.index][point.turn] > 0.0 for point in points)
 
 
 def test_the_planted_uncertain_turn_is_branched_at():
@@ -90,13 +108,15 @@ def test_the_planted_uncertain_turn_is_branched_at():
     roles = seat_roles(RolesConfig(reply="free", on_illegal="retry"), spec)
     episodes = played("tic_tac_toe", first_matches("tic_tac_toe", 8, 2), roles)
     planted = {episode.turns[2].observation for episode in episodes}
-    scores = BRANCHING_RULES["entropy"].make(
-        episodes, lambda turns: [1.5 if t.observation in planted else 0.1 for t in turns], BranchingConfig()
-    )
-    spare = 2 * 9 * (1 + most_retries(roles))
-    points = choose(episodes, scores, sum(len(e.turns) for e in episodes) + spare, 1, 9, most_retries(roles))
+
+    def entropies(turns):
+        return [1.5 if t.observation in planted else 0.1 for t in turns]
+
+    retries = most_retries(roles)
+    limits = Limits((8 + 2) * 9 * (1 + retries), 1, 9, retries)
+    points = branch_points(episodes, scoring("entropy", entropies), limits)
     assert len(points) >= 2
-    assert all(point.episode.turns[point.turn].observation in planted for point in points[:2])
+    assert all(point.episode.turns[point.turn].observation in planted for point in points)
 
 
 def test_the_value_spread_is_that_of_the_returns_after_what_was_seen():
@@ -107,30 +127,152 @@ def test_the_value_spread_is_that_of_the_returns_after_what_was_seen():
         engine_of=lambda _: TablePlayer(uniform_table("kuhn_poker")),
         make_game=make_game,
     )
-    scores = BRANCHING_RULES["value_spread"].make(episodes, None, BranchingConfig())
-    seen = episodes[0].turns[0].observation
-    expected = pstdev([e.returns[0] for e in episodes[1:] if e.turns[0].observation == seen])
+    first, *others = episodes
+    scores = scoring("value_spread")([first], others)
+    seen = first.turns[0].observation
+    expected = pstdev([e.returns[0] for e in others if e.turns[0].observation == seen])
     assert scores[0][0] == pytest.approx(expected)
     assert scores[0][0] > 0.0
+    assert scoring("value_spread")([first], []) == [[0.0] * len(first.turns)], "nothing is known"
 
 
-def test_a_matchs_own_return_does_not_decide_where_it_is_branched():
-    """Else what chose its branch point would be credited there, and the gradient would be biased."""
-    roles = seat_roles(RolesConfig(), make_game("kuhn_poker").spec)
-    episodes = play(
-        requests_of("kuhn_poker", roles, BatchPlan(64, 1, 1), 0),
-        roles_of=lambda _: roles,
-        engine_of=lambda _: TablePlayer(uniform_table("kuhn_poker")),
-        make_game=make_game,
-    )
-    lucky = [episodes[0]._replace(returns=(9.0, -9.0)), *episodes[1:]]
+LOTS = Limits(10**6, 2, 100, 0)
+LEAVES = 5  # of Kuhn poker with known cards
+ALIKE, MIXED = (0, 0, 0, 0), (0, 0, 7, 7)  # deals of four matches: cards 2 and 0; in some of the others 1 and 0
+PASSES = 0.3, 0.45  # how likely each seat passes, at all cards
+
+
+def leaves(deal):
+    """Return every course of Kuhn poker with a deal's cards."""
+    roles, found = seat_roles(RolesConfig(), make_game("kuhn_poker").spec), {}
+    for number in range(60):
+        request = MatchRequest(number, "kuhn_poker", deal, number, ("main", "main"), (True, True))
+        (episode,) = played("kuhn_poker", [request], roles, TablePlayer(uniform_table("kuhn_poker")))
+        found.setdefault(tuple(turn.action for turn in episode.turns), episode)
+    assert len(found) == LEAVES
+    return [found[moves] for moves in sorted(found)]
+
+
+def chance(episode, since=0):
+    """Return how likely the replies of a match from a turn on are."""
+    return float(np.prod([likely(turn.seat, turn.action) for turn in episode.turns[since:]]))
+
+
+def likely(seat, action):
+    return PASSES[seat] if action == "pass" else 1.0 - PASSES[seat]
+
+
+def gradient_of(family):
+    """Return Σ A ∂ log σ of a match and its fork, by seat, observation and action."""
+    trajectories = to_trajectories(family, lambda _: kuhn_roles(), {"kuhn_poker": 1.0})
+    gradient = Counter()
+    given = share_among_forks(trajectories, credit("reinforce", trajectories).advantages)
+    for one, advantages in zip(trajectories, given, strict=True):
+        for turn, advantage in zip(one.turns, advantages, strict=True):
+            for action in turn.legal:
+                chosen = float(action == turn.action) - likely(one.seat, action)
+                gradient[one.seat, turn.observation, action] += advantage * chosen
+    return gradient
+
+
+def kuhn_roles():
+    return seat_roles(RolesConfig(), make_game("kuhn_poker").spec)
+
+
+def expected_gradient(courses, select):
+    """Return the exact expectation over all courses of four matches, and forks of the points that ``select`` gives."""
+    known = {}
+    total = Counter()
+    for numbers in product(range(LEAVES), repeat=len(courses)):
+        batch = [
+            of_deal[number]._replace(request=of_deal[number].request._replace(index=index))
+            for index, (of_deal, number) in enumerate(zip(courses, numbers, strict=True))
+        ]
+        weight = float(np.prod([chance(episode) for episode in batch]))
+        turns = {point.episode.request.index: point.turn for point in select(batch)}
+        for index, number in enumerate(numbers):
+            case = index, number, turns.get(index)
+            if case not in known:
+                known[case] = expected_family(courses[index], courses[index][number], turns.get(index))
+            for key, value in known[case].items():
+                total[key] += weight * value
+    return total
+
+
+def expected_family(courses, origin, turn):
+    if turn is None:
+        return gradient_of([origin])
+    total, prefix = Counter(), prefix_of(BranchPoint(origin, turn))
+    for course in courses:
+        if prefix_of(BranchPoint(course, turn)) == prefix:
+            (request,) = fork_requests([BranchPoint(origin, turn)], 1, 0, 1_000)
+            fork = _after_fork(course._replace(request=request, turns=course.turns[turn:]), origin, turn)
+            for key, value in gradient_of([origin, fork]).items():
+                total[key] += chance(course, turn) * value
+    return total
+
+
+def fixed_entropies(turns):
+    return [(0.61, 0.69)[turn.seat] for turn in turns]
+
+
+@pytest.mark.parametrize(
+    ("rule", "deals", "turns"),
+    [("value_spread", ALIKE, {0}), ("value_spread", MIXED, {1}), ("entropy", ALIKE, {1}), ("entropy", MIXED, {1})],
+)
+def test_the_gradient_is_exact_wherever_a_rule_branches(rule, deals, turns):
+    """The expectation over all courses of four matches of Kuhn poker and all their forks, with nothing sampled."""
+    courses = [leaves(deal) for deal in deals]
+    limits, scores = Limits(4 * 3 + 6, 1, 3, 0), scoring(rule, fixed_entropies)
+    exact, seen = expected_gradient(courses, lambda _: []), set()
+
+    def select(batch):
+        points = branch_points(batch, scores, limits)
+        seen.update((point.turn, len(points)) for point in points)
+        return points
+
+    branched = expected_gradient(courses, select)
+    assert {turn for turn, _ in seen} == turns
+    assert len(seen) > 1, "what is forked depends on the matches"
+    assert branched == pytest.approx(exact, abs=1e-12)
+
+
+def test_the_best_turn_of_a_whole_match_is_a_biased_choice():
+    """What the test above would find: later turns decide whether an earlier one is forked."""
+    courses = [leaves(0)] * 4
+    scores = scoring("value_spread")
+
+    def best_turns(batch):
+        rows = [scores([one], [other for other in batch if other is not one])[0] for one in batch]
+        return [BranchPoint(one, row.index(max(row))) for one, row in zip(batch, rows, strict=True) if max(row) > 0.0]
+
+    exact = expected_gradient(courses, lambda _: [])
+    assert max(abs(expected_gradient(courses, best_turns)[key] - exact[key]) for key in exact) > 0.01
+
+
+@pytest.mark.parametrize("game", GAMES)
+@given(seed=st.integers(0, 1000), data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_what_comes_after_a_turn_does_not_decide_whether_it_is_forked(game, seed, data):
+    spec = make_game(game).spec
+    roles = seat_roles(RolesConfig(reply="free", on_illegal="retry", retries=1), spec)
+    requests = [r._replace(deal_seed=seed, sample_seed=seed + r.index) for r in first_matches(game, 6, spec.seats)]
+    episodes = played(game, requests, roles)
+    limits = Limits(6 * spec.max_turns * 2 + 3 * spec.max_turns, 1, spec.max_turns, 1)
+    match = data.draw(st.integers(0, 5))
+    turn = data.draw(st.integers(0, len(episodes[match].turns) - 1))
+    (request,) = fork_requests([BranchPoint(episodes[match], turn)], 1, seed, 100)
+    (fork,) = played(game, [request], roles)
+    changed = [
+        one._replace(turns=one.turns[:turn] + fork.turns, returns=fork.returns) if number == match else one
+        for number, one in enumerate(episodes)
+    ]
+    scores = scoring("value_spread")
     before, after = (
-        BRANCHING_RULES["value_spread"].make(matches, None, BranchingConfig()) for matches in (episodes, lucky)
+        [p.turn for p in branch_points(batch, scores, limits) if p.episode.request.index == match and p.turn <= turn]
+        for batch in (episodes, changed)
     )
-    assert before[0] == after[0]
-    assert before != after, "it tells something of other matches"
-    alone = BRANCHING_RULES["value_spread"].make(episodes[:1], None, BranchingConfig())
-    assert alone == [[0.0] * len(episodes[0].turns)]
+    assert before == after
 
 
 def test_the_credit_of_a_family_is_the_number_worked_by_hand():
@@ -155,7 +297,7 @@ def test_forks_keep_the_gradient_of_a_game_that_pays_in_the_middle():
     roles, engine = seat_roles(RolesConfig(), spec), TablePlayer(table)
     whole = played(game, requests_of(game, roles, BatchPlan(matches, 1, 1), 0), roles, engine)
     scores = [[float(k == 2) for k in range(len(episode.turns))] for episode in whole]
-    points = choose(whole, scores, 10**6, 2, spec.max_turns, 0)
+    points = branch_points(whole, drawn(dict(zip((e.request.index for e in whole), scores, strict=True))), LOTS)
     forks = played(game, fork_requests(points, 2, 0, 10_000), roles, engine)
     forks = [_after_fork(fork, *points[number // 2]) for number, fork in enumerate(forks)]
     assert len(forks) > matches
