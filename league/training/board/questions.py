@@ -34,6 +34,7 @@ PINNED = (
     r"illegal_rate",
     r"gap",
 )
+ALWAYS_PINNED = [pattern for pattern in PINNED if pattern.isidentifier()]  # whatever the game
 
 Chart = tuple[str, list[str]]  # "Multiline" and patterns of tags, or "Margin" and the tags of value, low and high
 

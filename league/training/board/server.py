@@ -6,24 +6,33 @@ import json
 import re
 import socket
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from games.aliases import short_metric
+from league.config.load import CONFIG_FILE
 from league.training.board.metrics_log import TENSORBOARD_FOLDER, figures_of, read_metrics
-from league.training.board.observers import pinned_figures
-from league.training.board.questions import pinned_metrics
+from league.training.board.observers import pinned_figures, possible_figures
+from league.training.board.questions import ALWAYS_PINNED, pinned_metrics
 
-# The display for a person who has never chosen another: whole curves, and room for the cards.
-PREFERENCES = {
-    "_ignoreYOutliers": "false",
-    "_tb_global_settings": json.dumps({"ignoreOutliers": False, "timeSeriesSettingsPaneOpened": False}),
+CARD = 480  # pixels, at least: two cards stand beside each other in a window of 1280, and figures are read in them
+RELOADS_AFTER = 31.0  # seconds: TensorBoard takes nothing below 30
+# The display for a person who has never chosen another: whole curves, room for the cards, and news as they come.
+SETTINGS = {
+    "ignoreOutliers": False,
+    "timeSeriesSettingsPaneOpened": False,
+    "timeSeriesCardMinWidth": CARD,
+    "autoReload": True,
+    "autoReloadPeriodInMs": int(RELOADS_AFTER * 1000),
 }
+PREFERENCES = {"_ignoreYOutliers": "false", "_tb_global_settings": json.dumps(SETTINGS)}
+MOST_DRAWINGS = 100  # of a figure, on its slider, evenly spread: TensorBoard's own number is 10
 OPENING = """<!doctype html><title>TensorBoard</title><noscript>TensorBoard needs JavaScript.</noscript><script>
 const preferences = %(preferences)s;
-// Three cards stand beside each other in a window of 1280 pixels, and the runs' names are whole in one of 800.
+// The cards have room in a window of 1280 pixels, and the runs' names are whole in one of 800.
 preferences._tb_global_settings = JSON.stringify(
   {...JSON.parse(preferences._tb_global_settings), sideBarWidthInPercent: innerWidth < 1200 ? 25 : 14});
 for (const [name, value] of Object.entries(preferences))
@@ -51,7 +60,8 @@ def serve_tensorboard(runs: Sequence[Path], port: int) -> str:
     server = program.TensorBoard(
         server_class=lambda app, flags: program.WerkzeugServer(_with_pinned_cards(app, names, runs), flags)
     )
-    server.configure(logdir_spec=logdirs, port=port, bind_all=False, load_fast="false")
+    samples = {"images": MOST_DRAWINGS}
+    server.configure(logdir_spec=logdirs, port=port, bind_all=False, load_fast="false", samples_per_plugin=samples)
     return str(server.launch())
 
 
@@ -64,23 +74,47 @@ def run_names(runs: Sequence[Path]) -> list[str]:
     return names
 
 
+def pinned_cards(names: Sequence[str], runs: Sequence[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the cards to pin of runs by name: those of the first run's data, and those that may come later.
+
+    TensorBoard pins a card as soon as it finds its tag.
+    """
+    drawn, logged = figures_of(runs[0]), pinned_metrics(read_metrics(runs[0]))
+    later = [figure for game in _games(runs[0])[:1] for figure in possible_figures(game) if figure not in drawn]
+    figures: list[list[dict[str, Any]]] = [
+        [
+            {"plugin": "images", "tag": figure, "runId": f"defaultExperimentId/{name}/.", "sample": 0}
+            for figure in chosen
+            for name in names
+        ]
+        for chosen in (pinned_figures(drawn), later)
+    ]
+    curves = [
+        [{"plugin": "scalars", "tag": curve} for curve in chosen]
+        for chosen in (map(short_metric, logged), [curve for curve in ALWAYS_PINNED if curve not in logged])
+    ]
+    return figures[0] + curves[0], figures[1] + curves[1]
+
+
+def _games(run: Path) -> list[str]:
+    """Return the games of a run's configuration, none where there is none to read."""
+    try:
+        return list(tomllib.loads((run / CONFIG_FILE).read_text(encoding="utf-8")).get("games", {}))
+    except (OSError, ValueError):
+        return []
+
+
 def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequence[Path]) -> Callable[..., Any]:
     """Return TensorBoard's WSGI application; its bare address opens at the pinned cards, unsmoothed."""
 
     def opened(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
-        cards: list[dict[str, Any]] = [
-            {"plugin": "images", "tag": figure, "runId": f"defaultExperimentId/{name}/.", "sample": 0}
-            for figure in pinned_figures(figures_of(runs[0]))
-            for name in names
-        ]
-        curves = map(short_metric, pinned_metrics(read_metrics(runs[0])))
-        cards += [{"plugin": "scalars", "tag": curve} for curve in curves]
+        cards, later = pinned_cards(names, runs)
         _wait_until_loaded(app, {card["tag"] for card in cards})
         page = OPENING % {
             "preferences": json.dumps(PREFERENCES),
-            "address": json.dumps(f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"),
+            "address": json.dumps(f"/?pinnedCards={quote(json.dumps(cards + later))}&smoothing=0"),
         }
         content = page.encode()
         headers = [("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(content)))]
@@ -91,7 +125,7 @@ def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequ
 
 
 def _wait_until_loaded(app: Callable[..., Any], tags: set[str]) -> None:
-    """Wait until TensorBoard has read the tags to pin, at most ``PATIENCE``: it does not look for them again."""
+    """Wait until TensorBoard has read the tags to pin, at most ``PATIENCE``, so that they stand in their order."""
     from werkzeug.test import Client
 
     deadline = time.monotonic() + PATIENCE
