@@ -7,7 +7,7 @@ import re
 import socket
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from league.config.load import CONFIG_FILE
 from league.training.board.metrics_log import TENSORBOARD_FOLDER, figures_of, read_metrics
 from league.training.board.observers import pinned_figures, possible_figures
 from league.training.board.questions import ALWAYS_PINNED, pinned_metrics
+from league.training.board.settings import NOT_COMPARED, flat, rank
 
 CARD = 480  # pixels, at least: two cards stand beside each other in a window of 1280, and figures are read in them
 RELOADS_AFTER = 31.0  # seconds: TensorBoard takes nothing below 30
@@ -29,6 +30,7 @@ SETTINGS = {
     "autoReloadPeriodInMs": int(RELOADS_AFTER * 1000),
 }
 PREFERENCES = {"_ignoreYOutliers": "false", "_tb_global_settings": json.dumps(SETTINGS)}
+HPARAMS = "/data/plugin/hparams/experiment"
 MOST_DRAWINGS = 100  # of a figure, on its slider, evenly spread: TensorBoard's own number is 10
 OPENING = """<!doctype html><title>TensorBoard</title><noscript>TensorBoard needs JavaScript.</noscript><script>
 const preferences = %(preferences)s;
@@ -80,7 +82,12 @@ def pinned_cards(names: Sequence[str], runs: Sequence[Path]) -> tuple[list[dict[
     TensorBoard pins a card as soon as it finds its tag.
     """
     drawn, logged = figures_of(runs[0]), pinned_metrics(read_metrics(runs[0]))
-    later = [figure for game in _games(runs[0])[:1] for figure in possible_figures(game) if figure not in drawn]
+    later = [
+        figure
+        for game in list(_config(runs[0]).get("games", {}))[:1]
+        for figure in possible_figures(game)
+        if figure not in drawn
+    ]
     figures: list[list[dict[str, Any]]] = [
         [
             {"plugin": "images", "tag": figure, "runId": f"defaultExperimentId/{name}/.", "sample": 0}
@@ -96,18 +103,46 @@ def pinned_cards(names: Sequence[str], runs: Sequence[Path]) -> tuple[list[dict[
     return figures[0] + curves[0], figures[1] + curves[1]
 
 
-def _games(run: Path) -> list[str]:
-    """Return the games of a run's configuration, none where there is none to read."""
+def _config(run: Path) -> dict[str, Any]:
+    """Return a run's configuration as it is written, empty where there is none to read."""
     try:
-        return list(tomllib.loads((run / CONFIG_FILE).read_text(encoding="utf-8")).get("games", {}))
+        return tomllib.loads((run / CONFIG_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return []
+        return {}
+
+
+def _differing(runs: Sequence[Path]) -> set[str]:
+    """Return the settings in which runs differ, except those of the display."""
+    settings = [dict(flat(_config(run))) for run in runs]
+    names = {name for each in settings for name in each if not re.match(NOT_COMPARED, name)}
+    return {name for name in names if any(each.get(name) != settings[0].get(name) for each in settings)}
+
+
+def _with_settings_in_order(
+    app: Callable[..., Any], environ: dict[str, Any], start_response: Callable[..., Any], differing: set[str]
+) -> Any:
+    """Answer what HParams asks first: settings that differ between the runs lead, in the order of ``COMPARED``.
+
+    TensorBoard itself goes by what the first run's file says, and by the alphabet.
+    """
+    from werkzeug.wrappers import Response
+
+    response = Response.from_app(app, environ | {"HTTP_ACCEPT_ENCODING": ""})
+    answer = json.loads(response.get_data() or "{}")
+    settings = answer.get("hparamInfos", [])
+    for setting in settings if differing else ():
+        setting["differs"] = setting["name"] in differing
+    settings.sort(key=lambda setting: (not setting.get("differs"), *rank(setting["name"])))
+    response.set_data(json.dumps(answer))
+    return response(environ, start_response)
 
 
 def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequence[Path]) -> Callable[..., Any]:
     """Return TensorBoard's WSGI application; its bare address opens at the pinned cards, unsmoothed."""
 
-    def opened(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
+    def opened(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        if environ["PATH_INFO"].endswith(HPARAMS):
+            return _with_settings_in_order(app, environ, start_response, _differing(runs))
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
         cards, later = pinned_cards(names, runs)
