@@ -206,6 +206,7 @@ def test_wandb_offline(tmp_path, monkeypatch):
 
 
 def test_mlflow_in_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where it keeps artifacts
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
