@@ -34,6 +34,7 @@ FIGURES = (
     "tokens_per_second",
 )
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MOST_COLUMNS = 7  # of figures, beside each other in 1280 pixels
 SHOWN_SETTINGS = 4  # in a condition's name
 
 
@@ -81,6 +82,19 @@ class RunComparison(NamedTuple):
     conditions: list[Condition]
     rows: list[Row]
     settings: dict[str, list[Any]]  # those that differ, by run
+    runs: list[RunRecord]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there would be more columns than a window has room for, so that each condition needs its own row."""
+        several = sum(len(condition.runs) > 1 for condition in self.conditions)
+        return len(self.runs) + several + len(self.conditions) - 1 > MOST_COLUMNS
+
+    def values_of(self, row: Row, condition: Condition) -> list[tuple[str, float | None]]:
+        """Return the figure of each run of a condition, with the run's name."""
+        members = {id(run) for run in condition.runs.values()}
+        values = zip(self.runs, row.values, strict=True)
+        return [(run.name, value) for run, value in values if id(run) in members]
 
 
 def compare(records: Sequence[RunRecord], more: Container[str] = ()) -> RunComparison:
@@ -91,7 +105,7 @@ def compare(records: Sequence[RunRecord], more: Container[str] = ()) -> RunCompa
     names = [name for name in metrics if _is_figure(name) or name in more]
     rows = [_row(name, records, conditions, iteration) for name in names]
     settings = differing([record.config for record in records])
-    return RunComparison(iteration, conditions, [row for row in rows if row is not None], settings)
+    return RunComparison(iteration, conditions, [row for row in rows if row is not None], settings, list(records))
 
 
 def value_at(record: RunRecord, metric: str, iteration: int) -> float | None:

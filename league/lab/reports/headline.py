@@ -120,7 +120,7 @@ def _strategy(strategy: GameStrategies) -> str:
     outside = [f"{chart.title} ({chart.verdict})" for chart in judged if not chart.inside]
     inside = len(judged) - len(outside)
     text = f"{strategy.game}: {inside} of {len(judged)} named probabilities are within the equilibria's bands"
-    return f"{text}; outside: {'; '.join(outside[:3])}{' …' if len(outside) > 3 else ''}." if outside else f"{text}."
+    return f"{text}; outside: {'; '.join(outside[:3])}{' …' if len(outside) > 3 else '.'}" if outside else f"{text}."
 
 
 def _replies(record: RunRecord) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,11 @@ def short_signed(value: float | None) -> str:
     return f"+{short(value)}" if value is not None and value > 0 else short(value)
 
 
+def breakable(name: str) -> Markup:
+    """Return a name that a browser may break after a sign that divides it."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_.-])", name))
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
@@ -71,7 +77,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(signed=signed, plain=plain, short=short, short_signed=short_signed)
+    environment.filters.update(breakable=breakable, signed=signed, plain=plain, short=short, short_signed=short_signed)
     return environment
 
 

@@ -16,6 +16,8 @@ from league.lab.reports.pages import signed
 from league.lab.reports.run_record import RunRecord
 from league.lab.reports.svg import Line, line_chart
 from league.lab.standings.standings import GameStandings, Standing
+from league.theory.exact.equilibrium_gaps import exact_game
+from league.theory.exact.exploitability import uniform_table
 from league.theory.statistics import Z_95
 
 SHOWN_PLAYERS = 12  # of a matrix with numbers
@@ -27,7 +29,7 @@ class Cell(NamedTuple):
     """A pair's payoff to the row, with its 95 % interval."""
 
     text: str  # "" where the pair never met
-    interval: str
+    interval: str  # "" where it is exact
     style: Markup  # the colour
     title: str
 
@@ -38,6 +40,7 @@ class MatrixTable(NamedTuple):
     players: list[str]
     rows: list[list[Cell]]
     left_out: int  # players
+    exact: bool  # whether some cells are
     picture: str  # of the whole population, as a data address; "" where all are in the table
 
 
@@ -81,16 +84,29 @@ def _matrix(record: RunRecord, standings: GameStandings) -> MatrixTable:
     shown = _chosen(record, [standing.player for standing in standings.ranking])
     index = [matrix.players.index(player) for player in shown]
     part = payoffs[np.ix_(index, index)]
+    exact = _exact(record, standings, shown)
+    part = np.where(np.isfinite(exact), exact, part)
     np.fill_diagonal(part, np.nan)
     middle = float(np.nanmean(part)) if standings.cooperative and np.isfinite(part).any() else 0.0
     scale = float(np.nanmax(np.abs(part - middle), initial=1e-9))
     rows = [
-        [_cell(shown[a], shown[b], part[a, b], errors[i, j], matrix.matches[i, j], middle, scale) for b, j in
-         enumerate(index)]
+        [
+            _cell(
+                (shown[a], shown[b]),
+                part[a, b],
+                0.0 if np.isfinite(exact[a, b]) else errors[i, j],
+                matrix.matches[i, j],
+                abs(part[a, b] - middle) / scale * (1 if part[a, b] >= middle else -1),
+            )
+            for b, j in enumerate(index)
+        ]
         for a, i in enumerate(index)
-    ]  # fmt: skip
+    ]
     left_out = len(matrix.players) - len(shown)
-    return MatrixTable(shown, rows, left_out, _picture(payoffs - middle, record, matrix.players) if left_out else "")
+    is_exact = bool(np.isfinite(exact).any())
+    return MatrixTable(
+        shown, rows, left_out, is_exact, _picture(payoffs - middle, record, matrix.players) if left_out else ""
+    )
 
 
 def _chosen(record: RunRecord, ranked: list[str]) -> list[str]:
@@ -110,16 +126,35 @@ def _chosen(record: RunRecord, ranked: list[str]) -> list[str]:
     return [player for player in ranked if player in chosen]
 
 
-def _cell(row: str, column: str, value: float, error: float, matches: int, middle: float, scale: float) -> Cell:
+def _exact(record: RunRecord, standings: GameStandings, players: list[str]) -> NDArray[np.float64]:
+    """Return the exact payoffs of players who were tabulated, as the matrix has them; nan where they are not known."""
+    payoffs = np.full((len(players), len(players)), np.nan)
+    game = standings.spec.name
+    tabulated = record.tables.get(game)
+    if tabulated is None or standings.spec.seats != 2:
+        return payoffs
+    tables = dict(zip(tabulated.players, tabulated.tables, strict=True)) | {"random": uniform_table(game)}
+    known = [index for index, player in enumerate(players) if player in tables]
+    if len(known) > 1:
+        first, second = exact_game([[tables[players[index]] for index in known]] * 2).values
+        own = (first + second.T) / 2.0  # row's return against column, over both seatings
+        payoffs[np.ix_(known, known)] = own if standings.cooperative else (own - own.T) / 2.0
+        np.fill_diagonal(payoffs, np.nan)
+    return payoffs
+
+
+def _cell(players: tuple[str, str], value: float, error: float, matches: int, strength: float) -> Cell:
+    """Return a cell; ``error`` is 0 where the value is exact, ``strength`` from −1 to 1 gives the colour."""
+    row, column = players
     if not math.isfinite(value):
         return Cell("", "", Markup(""), f"{row} never met {column}" if row != column else row)
-    strength = min(abs(value - middle) / scale, 1.0)
-    colour = "good" if value >= middle else "bad"
-    style = Markup("background: rgba(var(--heat-{}), {:.2f})").format(colour, 0.75 * strength)
+    colour = "good" if strength >= 0 else "bad"
+    style = Markup("background: rgba(var(--heat-{}), {:.2f})").format(colour, 0.75 * min(abs(strength), 1.0))
+    told = f"{row} against {column}: {signed(value)}"
+    if error == 0.0:
+        return Cell(signed(value, 2), "", style, f"{told} exactly")
     interval = f"± {Z_95 * error:.2f}" if math.isfinite(error) else "one deal"
-    return Cell(
-        signed(value, 2), interval, style, f"{row} against {column}: {signed(value)} {interval}, {matches} matches"
-    )
+    return Cell(signed(value, 2), interval, style, f"{told} {interval}, {matches} matches")
 
 
 def _picture(payoffs: NDArray[np.float64], record: RunRecord, players: tuple[str, ...]) -> str:

@@ -29,6 +29,7 @@ from league.population.storage.sampled_matches import (
 )
 
 MOST_MATCHES = 8  # in a report on one run; with several, half as many each
+OPEN_MATCHES = 2  # of those; the others are folded
 MOST_STEPS = 200  # of a match, with its submatches, that is shown in a report
 
 
@@ -63,6 +64,7 @@ def report_page(names: Sequence[str]) -> str:
         runs=[_part(record, together if len(records) == 1 else strategies([record]), most) for record in records],
         groups=curve_groups(records),
         strategies=together,
+        open_matches=OPEN_MATCHES,
         comparison=compare(records) if len(records) > 1 else None,
     )
 

@@ -41,6 +41,7 @@ class Tabulated(NamedTuple):
 
     steps: list[int]  # iterations, ascending
     tables: list[PolicyTable]  # as many
+    players: list[str]  # as many: snapshots, "A+B" where two share the seats
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,9 @@ def _tables(run: Run, config: RunConfig, spec: GameSpec, roles: Roles, snapshots
         with suppress(DamagedFile):  # as standings do: the run computes it again
             if (table := stored.stored(profile, spec)) is not None:
                 by_profile[profile] = table
-    return Tabulated([max(steps[player] for player in profile) for profile in by_profile], list(by_profile.values()))
+    players = ["+".join(dict.fromkeys(profile)) for profile in by_profile]
+    newest = [max(steps[player] for player in profile) for profile in by_profile]
+    return Tabulated(newest, list(by_profile.values()), players)
 
 
 def _json(path: Path) -> Any:

@@ -68,8 +68,9 @@ def _weights(game: str, runs: Sequence[Tabulated]) -> NDArray[np.float64]:
     if not isinstance(form, SequenceForm) or game in NAMED:
         return np.zeros(0)
     chosen = []
-    for _, tables in runs:
-        chosen += [tables[index] for index in sorted({*np.linspace(0, len(tables) - 1, MOST_WEIGHED).astype(int)})]
+    for run in runs:
+        indices = sorted({*np.linspace(0, len(run.tables) - 1, MOST_WEIGHED).astype(int)})
+        chosen += [run.tables[index] for index in indices]
     return np.asarray(np.mean([visit_regrets(form, table) for table in chosen], axis=0))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from arena.records import Episode, flatten_episodes
 from games.aliases import short_metric, short_name
-from league.config import RunConfig
 from league.config.context import RunContext
 from league.population.storage.sampled_matches import SampledMatch
 from league.theory.exact.strategy_states import NAMED
@@ -23,7 +23,8 @@ from league.training.board.observer import FigureData, RoleConduct
 from league.training.board.observers import MONITORS, drawn_metrics, figures
 from league.training.board.painter import Painter
 from league.training.board.painting import Picture
-from league.training.board.questions import Chart, layout
+from league.training.board.questions import Chart, Layout, layout, with_curves
+from league.training.board.settings import compared_settings, flat_settings
 from league.training.board.transcripts import tell_match, tell_utterances
 from league.training.checkpoints.run_state import RunState
 from league.training.monitors.alarm import Win
@@ -69,6 +70,9 @@ class Board:
         self._is_drawn = drawn_metrics()
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
+        self._to_send: SimpleQueue[Picture] = SimpleQueue()  # what the painter's thread has brought
+        self._tags = set[str]()  # of curves
+        self._layout: Layout = {}
 
     def finish(self) -> None:
         """Wait for the last figures, at the end of a run."""
@@ -77,6 +81,7 @@ class Board:
             return
         elapsed = started_at - self._phases.started
         self._painter.finish(max(PATIENCE, share * elapsed) if share < 1.0 else math.inf)
+        self._send_figures()
         now = self._phases.clock()
         spent = (self._phases.logged + now - started_at) / max(now - self._phases.started, 1e-9)
         self._log.later(SHARE_AT_END, spent, self._state.iteration)
@@ -104,7 +109,9 @@ class Board:
         """
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
+        self._lay_out(log, metrics)
         self._loggers.write(iteration, {short_metric(name): value for name, value in metrics.items()})
+        self._send_figures()
         self._history.append(self._kept({"iteration": iteration, **metrics}))
         if snapshot and self._config.board.time:
             self._transcripts(log, iteration, samples)
@@ -122,15 +129,27 @@ class Board:
     def _open(self, iteration: int) -> MetricsLog:
         """Open the log, cut off everything after ``iteration``, and read what came before."""
         log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
-        self._history = [self._kept(line) for line in read_metrics(self._run_dir)]
+        for line in read_metrics(self._run_dir):
+            self._history.append(self._kept(line))
+            self._tags |= {short_metric(name) for name in line}
         self._mixtures = list(read_mixtures(self._run_dir))
         settings = flat_settings(self._config)
-        log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
+        log.settings(settings, compared_settings(self._config), self._compared_by())
+        return log
+
+    def _lay_out(self, log: MetricsLog, metrics: Mapping[str, float]) -> None:
+        """Write the tab of custom scalars again when there are curves for more of its charts."""
+        new = {short_metric(name) for name in metrics} - self._tags
+        if self._layout and not new:
+            return
+        self._tags |= new
         cooperative = any(not spec.competitive for spec in self._context.specs.values())
         margins = {short_name(game): _margins(game) for game in self._context.specs}
         observed = {short_name(game): _observed(self._context, game) for game in self._context.specs}
-        log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles), observed=observed))
-        return log
+        charts = layout(margins, cooperative, exploited=bool(self._config.league_roles), observed=observed)
+        if (charts := with_curves(charts, self._tags)) != self._layout:
+            self._layout = charts
+            log.layout(charts)
 
     def _kept(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metrics that figures show."""
@@ -150,26 +169,40 @@ class Board:
         for sample in samples:
             for why in sample.kept_as:
                 transcript = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
-                log.text(f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", transcript, iteration)
+                self._text(
+                    log, f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", transcript, iteration
+                )
 
     def _utterances(self, log: MetricsLog, iteration: int, episodes: Sequence[Episode]) -> None:
         """Write the utterances that raised and lowered the others' belief in the truth the most."""
         for game, seats in self._context.roles.items():
             of_game = [episode for episode in flatten_episodes(episodes) if episode.request.game == game]
             if utterances := tell_utterances(of_game, [probe for role in seats for probe in role.probes]):
-                log.text(f"utterances/{game}", f"{game} at iteration {iteration}\n\n{utterances}", iteration)
+                self._text(log, f"utterances/{game}", f"{game} at iteration {iteration}\n\n{utterances}", iteration)
 
     def _gallery(self, log: MetricsLog, iteration: int) -> None:
         """Write the newest tasks and deals of the pool, by whether they are solved."""
         if (pool := self._state.starts) is None:
             return
         for game in pool.games():
-            log.text(f"tasks/{game}", gallery(pool.starts(game), f"{game} at iteration {iteration}"), iteration)
+            self._text(log, f"tasks/{game}", gallery(pool.starts(game), f"{game} at iteration {iteration}"), iteration)
 
     def _deliver(self, picture: Picture) -> None:
-        """Write a figure that was drawn, in the painter's thread."""
+        """Write a figure that was drawn, in the painter's thread; services get it in the run's own."""
         if self._log is not None:
             self._log.figure(picture)
+            self._to_send.put(picture)
+
+    def _send_figures(self) -> None:
+        """Send services the figures that were drawn since the last call."""
+        while not self._to_send.empty():
+            picture = self._to_send.get()
+            self._loggers.figure(picture.name, picture.png, picture.iteration)
+
+    def _text(self, log: MetricsLog, name: str, text: str, iteration: int) -> None:
+        """Write a text for people, and send it."""
+        log.text(name, text, iteration)
+        self._loggers.text(name, text, iteration)
 
     def _figure_data(self, iteration: int, alarms: Sequence[Alarm], frozen: Frozen) -> FigureData:
         return FigureData(
@@ -203,28 +236,3 @@ def _margins(game: str) -> list[tuple[str, str, str]]:
         (f"{game}/strategy/{name}", f"{game}/equilibrium/{name}/low", f"{game}/equilibrium/{name}/high")
         for name in names
     ]
-
-
-def _chosen(config: RunConfig, settings: Mapping[str, bool | float | str]) -> list[str]:
-    """Return the names of settings that differ from their defaults, except settings of the display."""
-    plain = RunConfig.model_validate(
-        {kind: {name: {} for name in getattr(config, kind)} for kind in ("games", "policies")}
-    )
-    defaults = flat_settings(plain)
-    chosen = (name for name, value in settings.items() if defaults.get(name) != value)
-    return [name for name in chosen if not name.startswith("board.")]
-
-
-def flat_settings(config: RunConfig) -> dict[str, bool | float | str]:
-    """Return a run's settings by their dotted names, as ``--set`` takes them."""
-    return _flat(config.model_dump())
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:
-    flat: dict[str, bool | float | str] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value if isinstance(value, bool | int | float | str) else str(value)
-    return flat

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,19 @@ class EventFile:
         _wait_for_next_name(folder)
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
         self._file = (folder / name).open("xb")
+        self._described = set[str]()  # tags of numbers
         self._add(purge_step, file_version="brain.Event:2")
         self._add(purge_step, session_log={"status": "START"})
         self.flush()
 
-    def scalars(self, values: Mapping[str, float], step: int) -> None:
-        """Write numbers by tag, as one record."""
-        self._summary([{"tag": tag, "simple_value": value} for tag, value in values.items()], step)
+    def scalars(self, values: Mapping[str, float], step: int, description: Callable[[str], str] = lambda _: "") -> None:
+        """Write numbers by tag, as one record; the first of a tag brings its description."""
+        rows: list[dict[str, Any]] = [{"tag": tag, "simple_value": value} for tag, value in values.items()]
+        for row in rows:
+            if row["tag"] not in self._described:
+                self._described.add(row["tag"])
+                row["metadata"] = {**_metadata("scalars"), "summary_description": description(row["tag"])}
+        self._summary(rows, step)
 
     def text(self, tag: str, markdown: str, step: int) -> None:
         """Write a text in Markdown."""

@@ -1,4 +1,4 @@
-"""Services that get a run's metrics in addition to its own files, by their names in ``board.loggers``.
+"""Services that get a run's metrics, figures and texts beside its own files, by their names in ``board.loggers``.
 
 A service's package is installed as an extra, and imported only when a run that names it starts. A service that cannot
 be opened is refused before anything is trained; one that fails later is reported once and then skipped, and the run
@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.common.registry import Entry, Registry
+from league.training.board.metrics_log import verbatim
 
 PROJECT = "league"  # the project of runs in a service, unless its own environment variable names another
 IDENTITIES_FILE = "loggers.json"  # in a run's folder: the run's id in each service, for a resumed run
@@ -34,7 +35,11 @@ Settings = Mapping[str, bool | float | str]  # of the run, by their dotted names
 
 
 class Logger(Protocol):
-    """A service that gets a run's metrics."""
+    """A service that gets a run's metrics.
+
+    It may also have ``figure(name, png, iteration)`` and ``text(name, text, iteration)``, and then gets the board's
+    figures and transcripts. A figure comes after the metrics of its iteration, when it has been drawn.
+    """
 
     @property
     def identity(self) -> str:
@@ -76,6 +81,20 @@ class WandbLogger:
         """Send the metrics of one iteration as a step."""
         if iteration >= self._run.step:
             self._run.log(dict(metrics), step=iteration)
+
+    def figure(self, name: str, png: bytes, iteration: int) -> None:
+        """Send a figure with the newest step: a step that is over accepts nothing."""
+        import wandb
+
+        image = wandb.Image(_image(png), caption=f"iteration {iteration}")
+        self._run.log({f"figures/{name}": image}, step=max(iteration, self._run.step))
+
+    def text(self, name: str, text: str, iteration: int) -> None:
+        """Send a text as a table of one row."""
+        import wandb
+
+        table = wandb.Table(columns=["iteration", "text"], data=[[iteration, text]])
+        self._run.log({name: table}, step=max(iteration, self._run.step))
 
     def close(self) -> None:
         """Finish; `wandb sync` sends what was logged offline."""
@@ -129,6 +148,14 @@ class MlflowLogger:
         for begin in range(0, len(rows), MOST):
             self._client.log_batch(self._run_id, metrics=rows[begin : begin + MOST])
 
+    def figure(self, name: str, png: bytes, iteration: int) -> None:
+        """Keep a figure among the run's artifacts."""
+        self._client.log_image(self._run_id, _image(png), f"figures/{allowed(name)}/{iteration:06d}.png")
+
+    def text(self, name: str, text: str, iteration: int) -> None:
+        """Keep a text among the run's artifacts."""
+        self._client.log_text(self._run_id, text, f"{allowed(name)}/{iteration:06d}.txt")
+
     def close(self) -> None:
         """Mark the run as ended; one that is resumed runs again."""
         self._client.set_terminated(self._run_id)
@@ -172,6 +199,20 @@ class TrackioLogger:
     def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of one iteration as a step."""
         self._run.log(dict(metrics), step=iteration)
+
+    def figure(self, name: str, png: bytes, iteration: int) -> None:
+        """Write a figure."""
+        import trackio
+
+        with redirect_stdout(io.StringIO()):
+            image = trackio.Image(_image(png), caption=f"iteration {iteration}")
+            self._run.log({f"figures/{name}": image}, step=iteration)
+
+    def text(self, name: str, text: str, iteration: int) -> None:
+        """Write a text, verbatim."""
+        import trackio
+
+        self._run.log({name: trackio.Markdown(verbatim(text))}, step=iteration)
 
     def close(self) -> None:
         """Write whatever is left."""
@@ -239,6 +280,14 @@ class Loggers:
         """Send the metrics of one iteration."""
         self._each(lambda logger: logger.write(iteration, metrics), f"in iteration {iteration}")
 
+    def figure(self, name: str, png: bytes, iteration: int) -> None:
+        """Send a figure, as a PNG, to those that take figures."""
+        self._each(lambda logger: getattr(logger, "figure", _nothing)(name, png, iteration), f"with the figure {name}")
+
+    def text(self, name: str, text: str, iteration: int) -> None:
+        """Send a text to those that take texts."""
+        self._each(lambda logger: getattr(logger, "text", _nothing)(name, text, iteration), f"with the text {name}")
+
     def close(self) -> None:
         """Send whatever is left."""
         self._each(lambda logger: logger.close(), "when it was closed")
@@ -253,6 +302,17 @@ class Loggers:
                     f"The logger {name} failed {when} ({_in_a_line(error)}), and gets nothing more. The run goes on; "
                     "its own metrics.jsonl has everything."
                 )
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing: this service takes numbers alone."""
+
+
+def _image(png: bytes) -> Any:
+    """Return a PNG as a picture of Pillow's."""
+    from PIL import Image
+
+    return Image.open(io.BytesIO(png)).convert("RGB")
 
 
 def open_loggers(

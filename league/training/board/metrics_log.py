@@ -17,6 +17,7 @@ import numpy as np
 from games.aliases import short_metric
 from games.common.errors import DamagedFile
 from games.common.files import atomic_write
+from league.training.board.descriptions import description
 from league.training.board.event_file import Charts, EventFile
 from league.training.board.painting import Picture
 from league.training.monitors.alarms import Alarm
@@ -61,7 +62,7 @@ class MetricsLog:
         self._lines.write(json.dumps({"iteration": iteration, **metrics}) + "\n")
         self._lines.flush()
         os.fsync(self._lines.fileno())
-        self._events.scalars({short_metric(name): value for name, value in metrics.items()}, iteration)
+        self._events.scalars({short_metric(name): value for name, value in metrics.items()}, iteration, description)
         for alarm in alarms:
             if alarm.since == iteration:
                 self.text(f"alarms/{alarm.name}/{alarm.subject}", textwrap.fill(str(alarm), LETTERS), iteration)
@@ -69,7 +70,7 @@ class MetricsLog:
 
     def later(self, name: str, value: float, iteration: int) -> None:
         """Give TensorBoard a number that was not yet known when the iteration was written."""
-        self._events.scalars({name: value}, iteration)
+        self._events.scalars({name: value}, iteration, description)
 
     def mixtures(self, iteration: int, weights: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Append the weights of a mixture, by game, seat and player."""

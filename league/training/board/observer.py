@@ -107,9 +107,15 @@ class FigureData(NamedTuple):
         return [iterations[-1], *([iterations[0]] if len(iterations) > 1 else [])] if iterations else []
 
 
-def of_the_run(_: FigureData) -> tuple[str, ...]:
-    """Return the single name "": the figure is drawn once for all games together."""
-    return ("",)
+@dataclass(frozen=True, slots=True)
+class OfTheRun:
+    """The single name "": a figure is drawn once for all games together, when there is something to draw."""
+
+    when: Callable[[FigureData], bool] = lambda _: True
+
+    def __call__(self, data: FigureData) -> tuple[str, ...]:
+        """Return that name, or none."""
+        return ("",) if self.when(data) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +126,6 @@ class Figure(Entry[Callable[[FigureData, str], Drawing]]):
     """
 
     question: str  # of ``league.training.board.questions``
-    games: Callable[[FigureData], Iterable[str]] = of_the_run  # the games with something to draw
+    games: Callable[[FigureData], Iterable[str]] = OfTheRun()  # the games with something to draw
     metrics: tuple[str, ...] = ()  # patterns for whole names of the metrics whose history it needs
     pinned: bool = False  # on the opening page

@@ -8,7 +8,7 @@ descends from whom, and then the curves behind them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -34,8 +34,10 @@ PINNED = (
     r"illegal_rate",
     r"gap",
 )
+ALWAYS_PINNED = [pattern for pattern in PINNED if pattern.isidentifier()]  # whatever the game
 
 Chart = tuple[str, list[str]]  # "Multiline" and patterns of tags, or "Margin" and the tags of value, low and high
+Layout = dict[str, dict[str, Chart]]  # the charts of the tab of custom scalars, by question and title
 
 # The groups of charts after those of what is done, in TensorBoard's form.
 _BREAKING: dict[str, Chart] = {
@@ -99,7 +101,7 @@ def layout(
     cooperative: bool,
     exploited: bool,
     observed: Mapping[str, Mapping[str, Chart]] = {},
-) -> dict[str, dict[str, Chart]]:
+) -> Layout:
     """Return the tab of custom scalars: charts by question, first those of named probabilities with their bands.
 
     ``games`` has, for each game, its named probabilities with the ends of their bands: tags of value, low and high.
@@ -127,6 +129,20 @@ def layout(
         "4 Is it cheating or breaking?": _BREAKING,
         "5 What should I change?": _CHANGE,
     }
+
+
+def with_curves(charts: Layout, tags: Collection[str]) -> Layout:
+    """Return the charts for which there is a curve among the tags; the others would be empty."""
+
+    def has_curve(chart: Chart) -> bool:
+        kind, patterns = chart
+        return patterns[0] in tags if kind == "Margin" else any(re.match(patterns[0], tag) for tag in tags)
+
+    kept = {
+        question: {title: chart for title, chart in of_question.items() if has_curve(chart)}
+        for question, of_question in charts.items()
+    }
+    return {question: of_question for question, of_question in kept.items() if of_question}
 
 
 def _doing(

@@ -30,9 +30,9 @@ from league.population.storage.lock import run_lock
 from league.population.storage.run_dir import check_unused
 from league.population.storage.sampled_matches import SampledMatch
 from league.training.backends.local import LocalDeployment
-from league.training.board.board import flat_settings
 from league.training.board.loggers import open_loggers
 from league.training.board.metrics_log import read_metrics
+from league.training.board.settings import flat_settings
 from league.training.checkpoints.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
 from league.training.checkpoints.run_state import RunState, new_state
 from league.training.evidence.exact_advantages import check_exact

@@ -6,7 +6,22 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from league.training.board.figures.canvas import ALARM, GOOD, LARGE, SMALL, MplFigure, new_figure, plain, tidy
+from league.training.board.figures.canvas import (
+    ALARM,
+    GOOD,
+    LARGE,
+    LETTER,
+    LINE,
+    MEDIUM,
+    SMALL,
+    WIDTH,
+    MplFigure,
+    new_figure,
+    plain,
+    tidy,
+)
+
+MOST_LINES = 6  # of the messages of alarms
 
 
 class Ringing(NamedTuple):
@@ -20,22 +35,27 @@ class Ringing(NamedTuple):
 def draw_alarms(title: str, alarms: Sequence[Ringing], iteration: int) -> MplFigure:
     """Return the chart of which alarm rang when; those that ring now are red, with their messages."""
     now = [text for alarm in alarms for text in alarm.messages]
-    lines = [line for text in now for line in textwrap.wrap(text, 72)[:3]][:8]
+    letters = int((WIDTH - 0.3) / LETTER)
+    lines = [line for text in now for line in textwrap.wrap(text, letters)[: max(MOST_LINES // len(now), 1)]]
+    lines = lines[:MOST_LINES]
     figure = new_figure(title)
     height = figure.get_figheight()
     verdict, colour = (f"{len(now)} alarm{'s' * (len(now) > 1)} now", ALARM) if now else ("nothing rings now", GOOD)
     figure.text(0.98, 1 - 0.06 / height, verdict, fontsize=LARGE, color=colour, weight="bold", ha="right", va="top")
-    axes = figure.add_axes((0.15, (0.38 + 0.125 * len(lines)) / height, 0.82, 1 - (0.68 + 0.125 * len(lines)) / height))
+    below = 0.42 + LINE * len(lines)
+    axes = figure.add_axes((0.13, below / height, 0.84, 1 - (below + 0.38) / height))
     for row, alarm in enumerate(alarms):
         ranges = [(step - 0.5, 1.0) for step in alarm.iterations]
         axes.axhline(row, color="#e4e4e4", lw=1, zorder=0)
         if ranges:
             axes.broken_barh(ranges, (row - 0.35, 0.7), color=ALARM, lw=0)
+    room = (height - below - 0.38) / max(len(alarms), 1) * 72  # points a row
     axes.set_yticks(range(len(alarms)), [alarm.name for alarm in alarms])
     axes.set_ylim(len(alarms) - 0.4, -0.6)
     axes.set_xlim(0, max(iteration, 1) + 0.5)
     tidy(axes, x_label="iteration")
+    axes.tick_params(axis="y", labelsize=min(MEDIUM, room * 0.85), length=0)
     for index, line in enumerate(lines):
-        y = (0.05 + 0.125 * (len(lines) - 1 - index)) / height
+        y = (0.06 + LINE * (len(lines) - 1 - index)) / height
         figure.text(0.02, y, plain(line), fontsize=SMALL, color=ALARM, va="bottom")
     return figure

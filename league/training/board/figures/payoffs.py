@@ -8,9 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from league.training.board.figures.canvas import ALARM, INK, PALE, SMALL, MplFigure, new_figure, plain, shortened
+from league.training.board.figures.canvas import (
+    ALARM,
+    INK,
+    LETTER,
+    PALE,
+    SMALL,
+    WIDTH,
+    MplFigure,
+    cut,
+    new_figure,
+    plain,
+    shortened,
+)
 
-LETTERS, LINES = 84, 3  # of the verdict
+LINES = 2  # of the verdict
 Floats = NDArray[np.float64]
 
 
@@ -21,24 +33,29 @@ def draw_payoffs(title: str, players: Sequence[str], means: Floats, halves: Floa
     with the deepest colour.
     """
     names, size = shortened(players), len(players)
-    figure = new_figure(title, 3.1)
-    axes = figure.add_axes((0.15, 0.17, 0.83, 0.68))
+    figure = new_figure(title)
+    longest = max(map(len, names), default=0)
+    left = min(0.1 + LETTER * longest, 1.6) / WIDTH
+    axes = figure.add_axes((left, 0.13, 0.99 - left, 0.68))
     axes.imshow(np.ma.masked_invalid(means), cmap="RdBu", vmin=-span, vmax=span, aspect="auto")
-    letters = SMALL - 0.5 if size <= 7 else SMALL - 1.5
     for row in range(size):
         for column in range(size):
             mean = means[row, column]
             if np.isfinite(mean):
                 text = f"{mean:+.2f}"
                 if halves is not None and np.isfinite(halves[row, column]):
-                    text += f"\n±{halves[row, column]:.2f}"
+                    text += f" ±{halves[row, column]:.2f}"
                 dark = abs(mean) > 0.65 * span
-                axes.text(column, row, text, ha="center", va="center", fontsize=letters, color="white" if dark else INK)
-    axes.set_xticks(range(size), [plain(name) for name in names], rotation=25, ha="right", fontsize=SMALL)
-    axes.set_yticks(range(size), [plain(name) for name in names], fontsize=SMALL)
+                fits = (0.99 - left) * WIDTH / size > LETTER * len(text)
+                size_of_letters = SMALL if fits else SMALL - 2.0
+                colour = "white" if dark else INK
+                axes.text(column, row, text, ha="center", va="center", fontsize=size_of_letters, color=colour)
+    columns = [cut(name, (0.99 - left) * WIDTH / max(size, 1) - 0.05) for name in names]
+    axes.set_xticks(range(size), [plain(name) for name in columns], fontsize=SMALL)
+    axes.set_yticks(range(size), [plain(cut(name, 1.5)) for name in names], fontsize=SMALL)
     axes.tick_params(length=0, pad=2)
     note = "row's mean return against column, " + ("exact" if halves is None else "± 95 % interval")
-    figure.text(0.02, 0.875, note, fontsize=SMALL, color=INK)
+    figure.text(0.02, 0.83, note, fontsize=SMALL, color=INK)
     return figure
 
 
@@ -51,7 +68,7 @@ def draw_wins(
     """
     names, size = shortened(players), len(players)
     figure = new_figure(title)
-    axes = figure.add_axes((0.02, 0.1, 0.96, 0.8))
+    axes = figure.add_axes((0.02, 0.15, 0.96, 0.74))
     angles = np.pi / 2 - 2 * np.pi * np.arange(size) / max(size, 1)
     x, y = np.cos(angles), np.sin(angles)
     on_cycle = {(cycle[index], cycle[(index + 1) % len(cycle)]) for cycle in cycles for index in range(len(cycle))}
@@ -73,11 +90,11 @@ def draw_wins(
     axes.scatter(x, y, s=26, color=INK, zorder=3)
     for index, name in enumerate(names):
         side = "left" if x[index] > 0.1 else "right" if x[index] < -0.1 else "center"
-        axes.text(x[index] * 1.1, y[index] * 1.12, plain(name), ha=side, va="center", fontsize=SMALL, color=INK)
-    axes.set_xlim(-1.7, 1.7)
+        axes.text(x[index] * 1.06, y[index] * 1.15, plain(name), ha=side, va="center", fontsize=SMALL, color=INK)
+    axes.set_xlim(-2.0, 2.0)
     axes.set_ylim(-1.25, 1.25)
     axes.axis("off")
     weight, colour = ("bold", ALARM) if cycles else ("normal", INK)
-    lines = "\n".join(textwrap.wrap(verdict, LETTERS)[:LINES])
+    lines = "\n".join(textwrap.wrap(verdict, int((WIDTH - 0.2) / LETTER), max_lines=LINES, placeholder=" …"))
     figure.text(0.02, 0.02, plain(lines), fontsize=SMALL, color=colour, weight=weight, va="bottom")
     return figure

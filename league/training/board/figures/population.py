@@ -8,14 +8,20 @@ from typing import NamedTuple
 from league.training.board.figures.canvas import (
     COLOURS,
     INK,
+    LETTER,
+    LINE,
     PALE,
     SMALL,
+    WIDTH,
     MplFigure,
+    cut,
+    label_ends,
     new_figure,
     plain,
     shortened,
     tidy,
 )
+from league.training.board.figures.charts import draw_areas
 
 ORIGIN_COLOURS = {
     "start": INK,
@@ -27,7 +33,8 @@ ORIGIN_COLOURS = {
     "merged": COLOURS[5],
     "crossed": COLOURS[6],
 }
-MOST_BANDS = 9  # players with their own area; the others share one
+ORIGINS_IN_A_LINE = 5  # of the legend
+MOST_BANDS = 9  # players with their own area, the heaviest now; the others share one
 
 
 class Descendant(NamedTuple):
@@ -56,7 +63,9 @@ def draw_tree(title: str, snapshots: Sequence[Descendant]) -> MplFigure:
     policies = list(dict.fromkeys(snapshot.policy for snapshot in snapshots))
     figure = new_figure(title)
     height = figure.get_figheight()
-    axes = figure.add_axes((0.11, 0.56 / height, 0.86, 1 - 0.9 / height))
+    left = (0.15 + LETTER * max(len(cut(policy, 1.2)) for policy in policies)) / WIDTH if policies else 0.1
+    below = 0.5 + LINE * -(-len({snapshot.origin for snapshot in snapshots}) // ORIGINS_IN_A_LINE)
+    axes = figure.add_axes((left, below / height, 0.97 - left, 1 - (below + 0.37) / height))
     position = {s.name: (s.step, policies.index(s.policy)) for s in snapshots}
     for snapshot in snapshots:
         colour = ORIGIN_COLOURS[snapshot.origin]
@@ -83,67 +92,58 @@ def draw_tree(title: str, snapshots: Sequence[Descendant]) -> MplFigure:
             faces = ["white" if snapshot.retired else colour for snapshot in of_origin]
             x, y = zip(*(position[snapshot.name] for snapshot in of_origin), strict=True)
             axes.scatter(x, y, s=14, c=faces, edgecolors=colour, zorder=3, label=f"{origin} ({len(of_origin)})")
-    axes.set_yticks(range(len(policies)), [plain(policy) for policy in policies])
+    axes.set_yticks(range(len(policies)), [plain(cut(policy, 1.2)) for policy in policies])
     axes.set_ylim(len(policies) - 0.4, -0.6)
     axes.margins(x=0.04)
     tidy(axes, x_label="iteration")
-    figure.legend(fontsize=SMALL, frameon=False, loc="lower center", ncols=6, handletextpad=0.0, columnspacing=0.5)
+    figure.legend(
+        fontsize=SMALL, frameon=False, loc="lower center", ncols=ORIGINS_IN_A_LINE, handletextpad=0.0, columnspacing=0.5
+    )
     return figure
 
 
 def draw_mixture(title: str, steps: Sequence[int], weights: Sequence[Mapping[str, float]]) -> MplFigure:
     """Return the weight of each player in a meta-strategy over iterations, as areas that sum to one."""
-    totals: dict[str, float] = {}
-    for at_step in weights:
-        for player, weight in at_step.items():
-            totals[player] = totals.get(player, 0.0) + weight
-    chosen = sorted(sorted(totals, key=lambda player: -totals[player])[:MOST_BANDS])
+    players = list(dict.fromkeys(player for at_step in weights for player in at_step))
+    chosen = sorted(sorted(players, key=lambda player: _rank(player, players, weights))[:MOST_BANDS])
     rows = [[at_step.get(player, 0.0) for at_step in weights] for player in chosen]
-    labels = shortened(chosen)
-    if len(totals) > len(chosen):
+    names = [cut(name, 1.1) for name in shortened(chosen)]
+    labels = [f"{weights[-1].get(player, 0.0):.0%} {name}" for player, name in zip(chosen, names, strict=True)]
+    if len(players) > len(chosen):
         rows.append([max(1.0 - sum(column), 0.0) for column in zip(*rows, strict=True)])
-        labels.append(f"{len(totals) - len(chosen)} others")
+        labels.append(f"{rows[-1][-1]:.0%} {len(players) - len(chosen)} others")
     figure = new_figure(title)
-    axes = figure.add_axes((0.075, 0.15, 0.68, 0.72))
-    colours = [*COLOURS[: len(chosen)], "#d0d0d0"]
-    if len(steps) == 1:
-        steps, rows = [steps[0], steps[0] + 1], [[row[0], row[0]] for row in rows]
-    axes.stackplot(steps, rows, labels=[plain(label) for label in labels], colors=colours, step=None)
-    axes.set_ylim(0, 1)
-    axes.set_xlim(steps[0], steps[-1])
-    handles, names = axes.get_legend_handles_labels()
-    figure.legend(handles[::-1], names[::-1], fontsize=SMALL, frameon=False, loc="center right", handlelength=1)
-    tidy(axes, x_label="iteration")
+    axes = figure.add_axes((0.065, 0.2, 0.68, 0.66))
+    draw_areas(figure, axes, steps, rows, labels, [*COLOURS[: len(chosen)], "#d0d0d0"])
     return figure
+
+
+def _rank(player: str, players: Sequence[str], weights: Sequence[Mapping[str, float]]) -> tuple[float, float, int]:
+    """Return by what players are chosen: their weight now, in percent, then the sum of their weights, then youth."""
+    total = sum(at_step.get(player, 0.0) for at_step in weights)
+    now = round(weights[-1].get(player, 0.0), 2)
+    return -now, 0.0 if now else -total, -players.index(player)
 
 
 def draw_ratings(title: str, players: Sequence[Rated]) -> MplFigure:
     """Return the ratings of snapshots by iteration with bands of 95 %, and anchors as lines."""
     figure = new_figure(title)
-    axes = figure.add_axes((0.1, 0.15, 0.87, 0.72))
-    policies = dict.fromkeys(player.policy for player in players if player.step is not None)
+    policies = list(dict.fromkeys(player.policy for player in players if player.step is not None))
+    anchors = [player for player in players if player.step is None]
+    right = 0.2 + LETTER * max((len(cut(name, 1.2)) for name in [*policies, *(a.name for a in anchors)]), default=0)
+    axes = figure.add_axes((0.09, 0.2, 0.9 - right / WIDTH, 0.66))
+    ends = []
     for colour, policy in zip(COLOURS, policies, strict=False):
         of_policy = [player for player in players if player.policy == policy and player.step is not None]
         steps = [player.step or 0 for player in of_policy]
         low, high = ([p.mean + sign * 1.96 * p.error for p in of_policy] for sign in (-1, 1))
         axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0)
-        axes.plot(
-            steps, [player.mean for player in of_policy], color=colour, lw=1.5, marker="o", ms=2, label=plain(policy)
-        )
-    for player in players:
-        if player.step is None:
-            axes.axhline(player.mean, color=PALE, lw=1, ls="--")
-            axes.text(
-                1.0,
-                player.mean,
-                plain(player.name),
-                fontsize=SMALL,
-                color=PALE,
-                ha="right",
-                va="bottom",
-                transform=axes.get_yaxis_transform(),
-            )
-    axes.legend(fontsize=SMALL, frameon=False, loc="upper left", ncols=3, handlelength=1)
-    axes.margins(y=0.15)
+        axes.plot(steps, [player.mean for player in of_policy], color=colour, lw=1.5, marker="o", ms=2)
+        ends.append((of_policy[-1].mean, cut(policy, 1.2), colour))
+    for anchor in anchors:
+        axes.axhline(anchor.mean, color=PALE, lw=1, ls="--")
+        ends.append((anchor.mean, cut(anchor.name, 1.2), PALE))
+    axes.margins(y=0.1)
+    label_ends(axes, ends)
     tidy(axes, x_label="iteration of the snapshot", y_label="rating, 95 % band")
     return figure

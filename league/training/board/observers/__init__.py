@@ -15,7 +15,7 @@ from functools import cache, partial
 
 from games.common.registry import Registry
 from league.training.board.figures.canvas import Drawing
-from league.training.board.observer import Figure, FigureData, Metrics, Observer, Record
+from league.training.board.observer import Figure, FigureData, Metrics, Observer, OfTheRun, Record
 from league.training.board.observers.alarms import ALARMS_FIGURE
 from league.training.board.observers.beliefs import BELIEFS, BELIEFS_FIGURE
 from league.training.board.observers.conduct import ACTIONS_FIGURE, CONDUCT, CREDIT_FIGURE, REPLIES_FIGURE
@@ -89,6 +89,15 @@ def figures(data: FigureData) -> dict[str, Callable[[], Drawing]]:
         for name, figure in FIGURES.loaded().items()
         for game in figure.games(data)
     }
+
+
+def possible_figures(game: str) -> list[str]:
+    """Return the names of the figures that the opening page may show of a run whose first game this is."""
+    return [
+        f"{figure.question}/{name}" + ("" if isinstance(figure.games, OfTheRun) else f"/{game}")
+        for name, figure in FIGURES.loaded().items()
+        if figure.pinned
+    ]
 
 
 def pinned_figures(names: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 from league.theory.statistics import PERCENTILES
 from league.training.board.figures.canvas import Drawing
 from league.training.board.figures.charts import Curve, draw_curves
-from league.training.board.observer import Figure, FigureData
+from league.training.board.observer import Figure, FigureData, OfTheRun
 from league.training.board.questions import LEARNING
 
 EARNED = {  # first where interests are common or mixed
@@ -37,7 +37,7 @@ def learning(data: FigureData, _: str) -> Drawing:
         curves = [curve for curve in curves if curve.steps]
         if not curves:
             against = sorted(data.names(f"{game}/score_against_"))
-            labels = {name: name.removeprefix(f"{game}/").replace("_", " ") for name in against}
+            labels = {name: name.removeprefix(f"{game}/score_").replace("_", " ") for name in against}
             curves = [Curve(label, *data.series(name)) for name, label in labels.items()]
         if curves:
             panels[game] = curves
@@ -56,11 +56,6 @@ def games(data: FigureData, _: str) -> Drawing:
     return partial(draw_curves, "How well over all games?", panels)
 
 
-def _judged(data: FigureData) -> tuple[str, ...]:
-    """Return the single name "" if games are judged, and nothing otherwise."""
-    return ("",) if any(curve.steps for curve in _percentiles(data)) else ()
-
-
 def _percentiles(data: FigureData) -> list[Curve]:
     return [Curve(f"{p}th percentile", *data.series(f"curriculum/percentile_{p}")) for p in PERCENTILES]
 
@@ -71,4 +66,9 @@ LEARNING_FIGURE = Figure(
     metrics=(*(rf".+/{name}" for name in EARNED | MEASURES), r".+/score_against_.+", r"rating"),
     pinned=True,
 )
-GAMES_FIGURE = Figure(games, question=LEARNING, games=_judged, metrics=(r"curriculum/.+",))
+GAMES_FIGURE = Figure(
+    games,
+    question=LEARNING,
+    games=OfTheRun(lambda data: any(curve.steps for curve in _percentiles(data))),
+    metrics=(r"curriculum/.+",),
+)

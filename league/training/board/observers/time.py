@@ -6,7 +6,7 @@ from functools import partial
 
 from league.training.board.figures.canvas import Drawing
 from league.training.board.figures.charts import draw_shares
-from league.training.board.observer import Figure, FigureData
+from league.training.board.observer import Figure, FigureData, OfTheRun
 from league.training.board.questions import CHANGE
 from league.training.monitors.phases import PHASES
 
@@ -31,7 +31,7 @@ def time(data: FigureData, _: str) -> Drawing:
 TIME_FIGURE = Figure(
     time,
     question=CHANGE,
-    games=lambda data: ("",) if any("time/rest" in line for line in data.history) else (),
+    games=OfTheRun(lambda data: any("time/rest" in line for line in data.history)),
     metrics=(r"time/.+", r"memory/.+", r"seconds"),
     pinned=True,
 )

@@ -14,8 +14,10 @@ from games.registry import make_game
 from league.cli import main
 from league.config import RolesConfig
 from league.config.load import seat_roles
+from league.lab.reports.run_record import read_run
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.storage.sampled_matches import load_samples, sample_files
+from league.theory.exact.equilibrium_gaps import exact_game
 from league.training.board.metrics_log import METRICS_FILE
 
 HOSTILE = """</pre></script><script>window.broken = 1</script><img src=x onerror="window.broken=1">{{ 7*7 }}&amp;"'"""
@@ -62,7 +64,8 @@ def test_a_report_has_its_plots_and_rows(browser, page_of_one, made_run):
         assert bluff.locator("rect.band").count() == 1
         matrix = page.locator('table.matrix[data-game="kuhn_poker"]')
         assert matrix.locator("tbody tr").count() == 10
-        assert "±" in matrix.inner_text()
+        assert "±" not in matrix.inner_text()
+        assert "without one it is exact" in page.locator("#payoffs").inner_text()
         assert page.locator("svg.tree circle").count() == 9
         assert page.locator("pre.command").inner_text().startswith("league train")
 
@@ -99,6 +102,63 @@ def test_two_runs_are_beside_each_other(browser, page_of_two):
         assert page.locator('figure[data-chart="kuhn_poker/exploitability"] path.line').count() == 2
         assert page.locator("svg.tree").count() == 2
         assert "differ in nothing but their seeds" in page.locator("#differences").inner_text()
+
+
+@pytest.fixture(scope="module")
+def sweep(made_run, tmp_path_factory):
+    """Return a sweep's folder: three conditions of two seeds each, with long names."""
+    folder = tmp_path_factory.mktemp("pages") / "rates"
+    runs = []
+    for number in range(6):
+        path = folder / f"optimizer.learning_rate=0.00{number // 2},seed={number % 2}"
+        shutil.copytree(made_run, path)
+        config = path / "config.toml"
+        text = config.read_text().replace("seed = 0", f"seed = {number % 2}", 1)
+        config.write_text(text.replace("learning_rate = 0.001", f"learning_rate = 0.00{1 + number // 2}"))
+        lines = [json.loads(line) for line in (path / METRICS_FILE).read_text().splitlines()]
+        for line in lines:
+            line["rating"] = line.get("rating", 25.0) + number
+        (path / METRICS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        runs.append({"folder": path.name})
+    (folder / "sweep.json").write_text(json.dumps({"runs": runs}))
+    return folder
+
+
+@pytest.mark.parametrize("width", [WIDE, 1600])
+def test_a_sweep_is_reported_by_its_folder_and_nothing_is_cut_off(browser, sweep, tmp_path, width):
+    with browser.open(report(tmp_path / "sweep.html", sweep), width=width, offline=True) as page:
+        assert sideways_overflow(page) == 0
+        hidden = "box => box.scrollWidth - box.clientWidth"
+        assert {box.evaluate(hidden) for box in page.locator("#differences *").all()[:400]} <= {0}
+        rows = page.locator('tr[data-figure="rating"]')
+        assert rows.count() == 3
+        told = rows.nth(2).inner_text()
+        assert "seed=0" in told
+        assert "seed=1" in told
+        assert " to " in told
+
+
+def test_a_long_report_is_folded_up_to_what_is_read_first(browser, page_of_one, page_of_two):
+    visible = "[...document.querySelectorAll('%s')].filter(one => one.checkVisibility()).length"
+    for path in (page_of_one, page_of_two):
+        with browser.open(path, offline=True) as page:
+            assert 2 <= page.evaluate(visible % "#curves figure.chart") <= 9
+            assert page.evaluate("document.documentElement.scrollHeight") < 7000
+    with browser.open(page_of_one, offline=True) as page:
+        assert page.evaluate(visible % "section.match") == 2
+        page.get_by_text(re.compile(r"^\d+ more$")).click()
+        assert page.evaluate(visible % "section.match") > 2
+
+
+def test_payoffs_that_are_known_exactly_are_shown_and_those_of_matches_only_where_they_are_not(page_of_one, made_run):
+    """As theory computes them from the stored tables; each pair of tabulated players, met or not."""
+    run, text = read_run(str(made_run)), page_of_one.read_text()
+    tables = run.tables["kuhn_poker"]
+    first, second = exact_game([tables.tables[:2]] * 2).values
+    mean = (first[1, 0] + second[0, 1]) / 2
+    row, column = tables.players[1], tables.players[0]
+    assert f"{row} against {column}: {mean:+.3f} exactly".replace("-0.", "−0.") in text
+    assert "one deal" not in text[text.index('<section id="payoffs">') : text.index('<section id="population">')]
 
 
 def test_a_replay_steps_through_its_matches_by_keys(browser, made_run, tmp_path):

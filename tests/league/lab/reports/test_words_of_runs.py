@@ -52,9 +52,9 @@ def test_of_a_large_population_each_cell_has_its_own_pairs_interval():
         pooled_error=lambda: (1.0 + row + column) / 1.959963984540054 / 100,
     )
     ranking = [SimpleNamespace(player=player) for player in players]
-    standings = SimpleNamespace(cooperative=False, matrix=matrix, ranking=ranking)
+    standings = SimpleNamespace(cooperative=False, matrix=matrix, ranking=ranking, spec=SimpleNamespace(name="game"))
     snapshots = [SimpleNamespace(id=f"p{number}", step=number, policy="main") for number in range(0, size, 2)]
-    table = _matrix(SimpleNamespace(snapshots=snapshots), standings)
+    table = _matrix(SimpleNamespace(snapshots=snapshots, tables={}), standings)
     assert table.left_out == 7
     assert set(players[1::2]) < set(table.players), "those that are no snapshots are all shown"
     for one, cells in zip(table.players, table.rows, strict=True):

@@ -2,27 +2,37 @@
 
 import importlib
 import json
+import pickle
 import sys
+import threading
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 from support.processes.runs import TINY
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from games.common.errors import UsageError
 from league.cli import main
 from league.config.load import load
 from league.training.board.loggers import LOGGERS, LoggerKind, Loggers, check_loggers, open_loggers
+from league.training.board.painting import Order, paint
 from league.training.loop.session import train
 
 SETTINGS = {"seed": 3, "credit.rule": "rae", "games.kuhn_poker(players=3).matches": 8}
 METRICS = [{"kuhn_poker/score/first": 0.5, "kuhn_poker(players=3)/x": 1.0 / 3.0}, {"kuhn_poker/score/first": 0.75}]
 
 
+PNG = paint(Order("f", 0, pickle.dumps(np.full((8, 12, 3), 200, np.uint8)))).png
+
+
 def log(tmp_path, kinds, first, iterations):
-    """Log iterations from the ``first`` one on, as a process of a run would."""
-    loggers = open_loggers(kinds, tmp_path, SETTINGS)
+    """Log iterations from the ``first`` one on, as a process of a run would, with a figure and a text of each."""
+    loggers = open_loggers(kinds, tmp_path, SETTINGS, warn=pytest.fail)
     for iteration in range(first, iterations):
         loggers.write(iteration, METRICS[min(iteration, 1)])
+        loggers.figure("3_who/payoffs/kuhn_poker(players=3)", PNG, max(iteration - 1, 0))
+        loggers.text("transcripts/kuhn_poker/first", "# turn 1\n<b>bet</b>", iteration)
     loggers.close()
 
 
@@ -46,7 +56,7 @@ class StandIn(ModuleType):
 
     def __init__(self):
         super().__init__("wandb")
-        self.begun, self.steps = [], {}
+        self.begun, self.steps, self.others = [], {}, {}
         self.Settings = SimpleNamespace
         self.key = True
 
@@ -62,7 +72,16 @@ class StandIn(ModuleType):
         return self.key
 
     def log(self, metrics, step):
-        self.steps.setdefault(step, []).append(metrics)
+        numbers = {name: value for name, value in metrics.items() if isinstance(value, float)}
+        if numbers:
+            self.steps.setdefault(step, []).append(numbers)
+        self.others.setdefault(step, {}).update({n: value for n, value in metrics.items() if n not in numbers})
+
+    def Image(self, image, caption):  # noqa: N802
+        return "image", image.size, caption
+
+    def Table(self, columns, data):  # noqa: N802
+        return "table", columns, data
 
 
 def test_a_resumed_run_goes_on_under_its_name(tmp_path, monkeypatch):
@@ -76,6 +95,25 @@ def test_a_resumed_run_goes_on_under_its_name(tmp_path, monkeypatch):
     assert wandb.begun[0]["config"] == SETTINGS
     assert {step: len(found) for step, found in wandb.steps.items()} == {0: 1, 1: 1, 2: 1, 3: 1}
     assert wandb.steps[0] == [METRICS[0]]
+
+
+def test_figures_and_texts_go_to_wandb_too(tmp_path, monkeypatch):
+    wandb = StandIn()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    log(tmp_path, ["wandb"], 0, 2)
+    assert wandb.others[0] == {
+        "figures/3_who/payoffs/kuhn_poker(players=3)": ("image", (12, 8), "iteration 0"),
+        "transcripts/kuhn_poker/first": ("table", ["iteration", "text"], [[0, "# turn 1\n<b>bet</b>"]]),
+    }
+
+
+def test_a_service_of_numbers_alone_gets_nothing_else():
+    told, plain = [], Flaky(99)
+    loggers = Loggers({"plain": plain}, told.append)
+    loggers.figure("f", PNG, 0)
+    loggers.text("t", "text", 0)
+    loggers.write(0, {})
+    assert (plain.sent, told) == ([0], [])
 
 
 def test_a_logger_that_is_turned_on_later_gets_what_was_logged_before(tmp_path, monkeypatch):
@@ -161,10 +199,14 @@ def test_wandb_offline(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     log(tmp_path, ["wandb"], 0, 2)
-    assert len(list((tmp_path / "wandb").glob("offline-run-*/run-*.wandb"))) == 1
+    [folder] = (tmp_path / "wandb").glob("offline-run-*")
+    assert len(list(folder.glob("run-*.wandb"))) == 1
+    assert len(list((folder / "files/media/images").rglob("*.png"))) == 2
+    assert len(list((folder / "files/media/table").rglob("*.json"))) == 2
 
 
 def test_mlflow_in_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where it keeps artifacts
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -180,6 +222,10 @@ def test_mlflow_in_a_file(tmp_path, monkeypatch):
     assert MlflowClient().get_run(identity).data.params["credit.rule"] == "rae"
     [strange] = MlflowClient().get_metric_history(identity, "kuhn_poker_players_3_/x")
     assert strange.value == 1.0 / 3.0
+    kept = {f.path for f in MlflowClient().list_artifacts(identity, "figures/3_who/payoffs/kuhn_poker_players_3_")}
+    assert {path.rpartition("/")[2] for path in kept} == {"000000.png", "000001.png"}
+    kept = MlflowClient().list_artifacts(identity, "transcripts/kuhn_poker/first")
+    assert [file.path.rpartition("/")[2] for file in kept] == ["000000.txt", "000001.txt", "000002.txt"]
 
 
 def test_trackio_on_this_machine(tmp_path, monkeypatch, capsys):
@@ -188,3 +234,38 @@ def test_trackio_on_this_machine(tmp_path, monkeypatch, capsys):
     log(tmp_path, ["trackio"], 0, 2)
     assert capsys.readouterr().out == ""
     assert any((tmp_path / "trackio").rglob("*.db"))
+    assert len(list((tmp_path / "trackio").rglob("*.png"))) == 2
+
+
+class Collector(Flaky):
+    """A service that takes figures and texts, which it keeps."""
+
+    def __init__(self):
+        super().__init__(99)
+        self.figures, self.texts = [], []
+
+    def figure(self, name, png, iteration):
+        assert threading.current_thread() is threading.main_thread()
+        self.figures.append((name, iteration, png[:4]))
+
+    def text(self, name, text, iteration):
+        self.texts.append((name, iteration))
+
+    def close(self):
+        pass
+
+
+def test_a_run_sends_every_figure_and_transcript_that_its_own_board_has(tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text(TINY)
+    collector = Collector()
+    monkeypatch.setitem(LOGGERS, "all", LoggerKind(lambda *_: collector))
+    settings = ['board.loggers=["all"]', "iterations=2", "board.time=1"]
+    run = train(load(str(tmp_path / "config.toml"), settings), tmp_path / "run")
+    events = EventAccumulator(str(run.run_dir / "tb"))
+    events.Reload()
+    drawn = {(name, event.step) for name in events.Tags()["images"] for event in events.Images(name)}
+    assert {(name, iteration) for name, iteration, _ in collector.figures} == drawn
+    assert {signature for *_, signature in collector.figures} == {b"\x89PNG"}
+    told = {(name, event.step) for name in events.Tags()["tensors"] for event in events.Tensors(name)}
+    assert ("transcripts/kuhn_poker/first", 2) in collector.texts
+    assert set(collector.texts) <= told

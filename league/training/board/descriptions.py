@@ -1,0 +1,122 @@
+"""What each metric means, in a sentence for TensorBoard to show with its curve: unit, and which way is good."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# By pattern of the whole name, of which the first that matches counts.
+DESCRIPTIONS: tuple[tuple[str, str], ...] = (
+    (
+        r".+/mixture_exploitability",
+        "What best responses gain against RUN@mixture, the weighted population, a seat, in the game's units: 0 is an "
+        "equilibrium.",
+    ),
+    (
+        r".+/exploitability(_.+)?",
+        "What a best response gains against the newest policies, a seat, in the game's units. 0 is a Nash equilibrium; "
+        "lower is better.",
+    ),
+    (r".+/distilled_kl", "KL of the distilled model to the mixture that it imitates, in nats: 0 is the same play."),
+    (r".+/distilled_.+", "The same measure of the model that the mixture was distilled into."),
+    (r".+/equilibrium_distance", "The largest difference of a probability to the nearest equilibrium's. 0 is one."),
+    (r".+/equilibrium/.+/(low|high)", "The ends of the range that this probability has over all equilibria."),
+    (r".+/strategy/.+", "The probability of this action at this information state, of the newest policy."),
+    (r".+/first_seat_value", "The first seat's mean return in exact self-play, in the game's units."),
+    (
+        r".+/snapshot_regret",
+        "What the best fixed policies would have won more against the main snapshots so far, summed over seats.",
+    ),
+    (r".+/c?ce_gap", "What all players together would gain by leaving a (coarse) correlated equilibrium. 0 is one."),
+    (r".+/best_welfare", "The most that the seats together could have had in these matches, whatever they know."),
+    (r".+/welfare", "The sum of all seats' returns in self-play, a match."),
+    (
+        r".+/pareto_share",
+        "The share of matches that could not have ended better for a seat and no worse for another.",
+    ),
+    (r".+/return", "The exact return of all seats together; higher is better."),
+    (r".+/return/.+", "The mean return of this role's trained seats, a match, in the game's units."),
+    (r".+/reward/.+", "The mean of this reward, a match, before it is weighed."),
+    (r".+/held_out_return_of_.+", "The mean return of this scripted player in the same held-out deals."),
+    (r".+/held_out_return", "The mean return of the live team in held-out deals."),
+    (r".+/score_against_.+", "Points against this scripted player: win 1, draw ½, loss 0."),
+    (r".+/score/.+", "The mean score of this role's live policies in training matches: win 1, draw ½, loss 0."),
+    (r"[^/]+/score", "The mean score of this exploiter against its victims: win 1, draw ½, loss 0."),
+    (r"rating", "TrueSkill of the newest snapshot among all that were rated. The player that plays at random has 25."),
+    (r"rating_error", "The standard deviation of that rating: ratings closer than twice this may be equal."),
+    (r"snapshots", "Snapshots in the population."),
+    (r".+/judge/agreement", "How often the judge finds for the truth."),
+    (r".+/judge/position_bias", "How much more often the judge finds for who speaks first."),
+    (r".+/bits_per_question", "The information that a question was expected to reveal, in bits."),
+    (r".+/share/.+", "This action's share of the trained seats' actions."),
+    (r".+/submatches", "Matches that a match opened, on average."),
+    (r".+/matches", "Training matches in this iteration."),
+    (r"illegal_rate", "The share of trained seats' replies that were no legal action. 0 is best."),
+    (r".+/replies/.+", "The share of this role's replies that were of this kind."),
+    (r".+/opening/.+", "How often this role begins with this action, where it has a choice."),
+    (r".+/reply_length/.+", "Tokens of this role's replies, on average."),
+    (r".+/reasoning_length/.+", "Tokens of this role's replies before the answer, on average."),
+    (r".+/advantage/.+/turn_\d+/mean", "The mean advantage of this role's turns at this place in the match."),
+    (r".+/advantage/.+/turn_\d+/spread", "The standard deviation of those advantages: 0 teaches nothing."),
+    (r".+/advantage/.+/mean", "The mean advantage of this role's turns, in the units of the updates."),
+    (
+        r".+/advantage/.+/spread",
+        "The standard deviation of this role's advantages. Near 0 nothing is learned: its choices make no difference.",
+    ),
+    (r".+/flat_groups/.+", "The share of groups whose returns are all equal, so that they teach this role nothing."),
+    (r".+/entropy/.+/turn_\d+", "Nats of a reply at this turn, estimated from replies: 0 always replies the same."),
+    (r".+/entropy(/.+)?", "The policy's entropy in its update, in nats a reply: 0 always replies the same."),
+    (
+        r"(.+/)?gap",
+        "The mean difference of log-probabilities between sampler and learner, in nats. 0 is right.",
+    ),
+    (r".+/teacher_kl/.+", "KL of the policy to its teacher at this role's turns, in nats."),
+    (r".+/language_kl", "KL to the untrained model on ordinary prompts, in nats a token: how far its language moved."),
+    (r".+/language_logprob", "Log-probability of ordinary text, in nats a token; higher is more fluent."),
+    (r".+/kl_.+", "KL of the policy after the update to the one before it, or to its reference, in nats."),
+    (r".+/clipped", "The share of ratios at which the update's clipping stopped the gradient."),
+    (r".+/critic/.+", "How well the critic predicts returns: its loss, and the share of their variance it explains."),
+    (r".+/loss", "The loss of the update. It compares different data each time, and need not fall."),
+    (r".+/grad_norm", "The norm of the gradient before it is clipped."),
+    (r".+/learning_rate", "The step size in this iteration."),
+    (r"staleness", "Updates between the weights that played and those that learn from it."),
+    (r"dropped", "Trajectories that were too old to learn from."),
+    (r".+/belief/.+/\d+", "The probability that this role gives to the truth after so many speeches."),
+    (r".+/belief/.+", "The probability that this role gives to the truth when a match is over."),
+    (r".+/information/\d+", "Bits that this speech of a match told each hearer about the truth."),
+    (r".+/information/.+", "Bits that a speech of this role told each hearer about the truth."),
+    (r".+/shaping/.+", "The shaping reward of this role, a match."),
+    (r".+/influence/.+", "How much this role's messages change what others do."),
+    (r".+/agreement/.+", "How far this role's thoughts and actions agree, from 0 to 1."),
+    (r".+/unasked", "The share of seats that cannot be asked what they believe."),
+    (r".+/starts/solved", "The share of played starts that are nearly always won."),
+    (r".+/starts/possible", "The share of played starts that are won at times: the frontier."),
+    (r".+/starts/out_of_reach", "The share of played starts that are nearly never won."),
+    (r".+/starts/.+", "The pool of starts: how much of it was played, how large what is possible is, and whose it is."),
+    (
+        r".+/tasks/.+",
+        "Tasks that matches wrote: how many, which share was invalid, and how unlike they are.",
+    ),
+    (r"curriculum/percentile_\d+", "This percentile over games of the score, as a share of the best so far."),
+    (r"(.+/)?curriculum/.+", "How the games of the curriculum were judged, and how many of them are trained."),
+    (r".+/flips/(fixed|broken)", "Matches that the new snapshot wins and the last one lost, or the other way round."),
+    (r".+/promoted", "Whether the gate let the new snapshot in: 1 or 0."),
+    (r"alarms/.+", "1 in iterations in which this alarm rings; Text says why."),
+    (r"time/board_at_end", "The share of the run's time for logging and for waiting for the last figures."),
+    (r"time/board", "The share of the run so far that logging has taken. Figures are drawn beside the run."),
+    (r"time/.+", "This phase's share of the iteration's time."),
+    (r"memory/accelerator", "The most memory of the accelerator so far, in MiB."),
+    (r"memory/.+", "This process's memory after this phase, in MiB."),
+    (r"mfu/.+", "Model FLOP utilisation of this phase: the share of the device's measured peak rate."),
+    (r"seconds", "Seconds of this iteration."),
+    (r"tokens_per_second", "Tokens of prompts and replies that passed through the models, a second."),
+    (r"reply_tokens", "Tokens of all replies of this iteration."),
+    (r".*pass_tokens", "Tokens of the largest pass of an update."),
+    (r"programs/.+", "Turns that programs played, forfeited or were refused."),
+)
+
+
+@lru_cache(maxsize=4096)
+def description(name: str) -> str:
+    """Return what a metric means; "" for one that is not ours, such as a plugin's."""
+    return next((text for pattern, text in DESCRIPTIONS if re.fullmatch(pattern, name)), "")
