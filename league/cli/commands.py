@@ -2,7 +2,8 @@
 
 A command is a module with ``add_arguments(parser)``, ``run(arguments)``, which returns the exit status, and the end of
 its help: ``EXAMPLES`` and, optionally, ``NOTES``. In a command with ``--json`` (``add_json_option``), ``run`` returns a
-report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes files after that.
+report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes files after that,
+and ``status(report)`` is the exit status where that is not 0.
 
 A module is imported when its command is given. Slow imports belong in the functions that need them, so that
 ``league COMMAND --help`` is instant.
@@ -49,6 +50,7 @@ GROUPS = {
     },
     "showing": {
         "games": "list the games, or show one: league games GAME",
+        "check": "check that a game, of your own for example, keeps what games promise",
         "presets": "list the presets, and what each of them trains, or show one",
         "settings": "list the settings of a run: what they take, their defaults, what they mean",
         "plugins": "list what plugins add: games, rules, players, engines",
