@@ -11,9 +11,8 @@ import numpy as np
 
 from games.abilities import PaysNamedRewards
 from games.conformance.trial import MOST_TURNS, TOLERANCE, Fault, Trial, Unchecked, difference, position_of
-from games.spec import Choices, Game, HasScripts, OpensSubmatches, Utility, choice_game
+from games.spec import GAME_METHODS, Choices, Game, HasScripts, OpensSubmatches, Utility, choice_game
 
-METHODS = ("reset", "to_act", "actions", "observe", "information_state", "apply", "rewards", "returns", "copy")
 LISTS = ("legal_actions", "legal_ids")
 NONSENSE = "\x00 no action of any game \x00"
 
@@ -22,7 +21,7 @@ def facts(trial: Trial) -> None:
     """Check the spec alone."""
     game = trial.make()
     spec = game.spec
-    missing = [name for name in METHODS if not callable(getattr(game, name, None))]
+    missing = [name for name in GAME_METHODS if not callable(getattr(game, name, None))]
     trial.expect(not missing, f"it lacks the methods {', '.join(missing)} of games.spec.Game")
     missing = [name for name in LISTS if not spec.free_text and not callable(getattr(game, name, None))]
     lists = "of games.spec.ChoiceGame, which a game without free text has"
