@@ -27,7 +27,7 @@ from games.native.repeated_kuhn import RepeatedKuhn
 from games.native.team_race import TeamRace
 from games.native.throw import Throw
 from games.openspiel.game import OpenSpielGame, openspiel_names
-from games.spec import Game, GameSpec
+from games.spec import GAME_METHODS, Game, GameSpec
 from games.talk.debate import Debate
 from games.talk.hidden_roles import HiddenRoles
 from games.talk.public_goods import PublicGoods
@@ -119,7 +119,19 @@ RENDERED = (
 )
 
 
-plugins.add_group("games", "game", lambda make: make if callable(make) else None)
+def _wrong_game(make: Callable[..., Game]) -> str:
+    """Return what is wrong with a plugin's constructor, in a clause; "" for nothing."""
+    missing = [name for name in GAME_METHODS if isinstance(make, type) and not callable(getattr(make, name, None))]
+    if missing:
+        return f"its class has no {', '.join(missing)}: a game has the methods of games.spec.Game"
+    for name, parameter in inspect.signature(make).parameters.items():
+        if type(parameter.default) is not int:
+            default = "has no default" if parameter.default is parameter.empty else f"is {parameter.default!r}"
+            return f"its parameter {name} {default}: parameters are whole numbers with defaults, which its name may set"
+    return ""
+
+
+plugins.add_group("games", "game", lambda make: make if callable(make) else None, _wrong_game)
 plugins.add_group("environments", "PettingZoo environment", lambda make: make if callable(make) else None, dotted=True)
 
 

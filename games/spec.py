@@ -156,6 +156,9 @@ class Game(Protocol):
         ...
 
 
+GAME_METHODS = ("reset", "to_act", "actions", "observe", "information_state", "apply", "rewards", "returns", "copy")
+
+
 class ChoiceGame(Game, Protocol):
     """A Game that asks for one of a list at every turn, as all that counts, masks or searches needs it to."""
 

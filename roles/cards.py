@@ -67,7 +67,12 @@ class CardFile(Section):
         return [*self.role, *({**each, "name": f"{each.get('name', '')}_{seat + 1}", "seat": seat} for seat in free)]
 
 
-plugins.add_group("roles", "role card", lambda folder: folder if isinstance(folder, Path) else None)
+plugins.add_group(
+    "roles",
+    "role card",
+    lambda folder: Path(folder) if isinstance(folder, str | Path) else None,
+    lambda folder: "" if folder.is_dir() else f"there is no folder {folder}: cards are TOML files in one",
+)
 
 
 def register(game: str, folder: Path) -> None:

@@ -29,8 +29,10 @@ def atomic_write(path: Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # of a write, which does not know its file
+            error.filename = str(path)
         raise
     sync_folder(path.parent)
 

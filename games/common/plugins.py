@@ -18,6 +18,8 @@ import importlib.util
 import os
 import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -30,6 +32,7 @@ from games.common.errors import UsageError, unknown_name
 
 PREFIX = "league."  # of the groups of entry points
 ALLOWED = "LEAGUE_PLUGINS"  # of the environment: what the person named, for the processes that this one starts
+_OURS = ("games", "roles", "arena", "learners", "league")  # this project's packages
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")  # of environments, which are called as Python imports them
 
@@ -47,6 +50,7 @@ class PluginGroup(NamedTuple):
     noun: str  # what one of its entries is called in messages
     accepted: Callable[[Any], Any]  # returns what is given as an entry of the group; None for what cannot be one
     names: re.Pattern[str]
+    wrong: Callable[[Any], str] = lambda _: ""  # says what is wrong with an entry, in a clause; "" for nothing
 
 
 class Listed(NamedTuple):
@@ -66,9 +70,16 @@ _inherited = os.environ.get(ALLOWED, "")  # what the person named to the process
 _searched: list[str] = []  # the current folder, once a plugin that the person named was found there
 
 
-def add_group(group: str, noun: str, accepted: Callable[[Any], Any], *, dotted: bool = False) -> None:
+def add_group(
+    group: str,
+    noun: str,
+    accepted: Callable[[Any], Any],
+    wrong: Callable[[Any], str] = lambda _: "",
+    *,
+    dotted: bool = False,
+) -> None:
     """Add a group that plugins can add to; its names are ``dotted`` where they are those of modules."""
-    _groups[group] = PluginGroup(noun, accepted, _DOTTED if dotted else _NAME)
+    _groups[group] = PluginGroup(noun, accepted, _DOTTED if dotted else _NAME, wrong)
 
 
 def noun_of(group: str) -> str:
@@ -91,6 +102,8 @@ def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) ->
         raise UsageError(f"A plugin adds the {noun} {name!r}, but {owner} has one of that name. Rename it.")
     if entry is None:
         raise UsageError(f"A plugin gives {value!r} as the {noun} {name!r}, which is {_kind(value)}, and no {noun}.")
+    if wrong := _groups[group].wrong(entry):
+        raise UsageError(f"A plugin gives the {noun} {name!r}, and {wrong}.")
     if known is None:
         _registered[group, name] = Registered(entry, _loading[-1] if _loading else _home(value))
 
@@ -227,9 +240,7 @@ def _import(module: str, foreign: list[Path]) -> None:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise _broken(module, error) from error
             raise _missing(module) from None
-        except UsageError:
-            raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _broken(module, error) from error
 
 
@@ -282,7 +293,7 @@ def _load_entry_point(group: str, name: str, found: EntryPoint) -> None:
     with _loaded_as(plugin):
         try:
             value = found.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _broken(f"{plugin} ({_groups[group].noun} {name})", error) from error
         if _groups[group].accepted(value) is None:
             raise UsageError(
@@ -292,11 +303,32 @@ def _load_entry_point(group: str, name: str, found: EntryPoint) -> None:
         register(group, name, value)
 
 
-def _broken(plugin: str, error: Exception) -> UsageError:
-    """Return the error of a plugin that fails when it is imported."""
-    return UsageError(
-        f"The plugin {plugin} cannot be loaded: {type(error).__name__}: {error}. Mend it, or take it out of `plugins`."
-    )
+def _broken(plugin: str, error: BaseException) -> UsageError:
+    """Return the error of a plugin that fails when it is imported, with the line of its own code that was reached."""
+    place = _place(error)
+    if isinstance(error, UsageError):  # of ``register``, which says what is wrong itself
+        return UsageError(f"{place}: {error}" if place else str(error))
+    kind = f"{type(error).__name__}: {error}".removesuffix(".")
+    at = f" ({place})" if place and not isinstance(error, SyntaxError) else ""  # which names its own line
+    return UsageError(f"The plugin {plugin} cannot be loaded: {kind}{at}. Mend it, or take it out of `plugins`.")
+
+
+def _place(error: BaseException) -> str:
+    """Return the file and line that an import reached last outside this project, Python and installed packages.
+
+    Of a plugin that is installed it is the first line of its own; "" for none.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugins(frame.filename)]
+    own = [frame for frame in frames if "site-packages" not in frame.filename][-1:] or frames[:1]
+    return f"{own[0].filename}, line {own[0].lineno}" if own else ""
+
+
+def _is_plugins(file: str) -> bool:
+    """Return whether a file may be a plugin's: neither Python's own nor one of this project."""
+    here, python = Path(__file__).parents[2], Path(sysconfig.get_path("stdlib"))
+    ours = any(Path(file).is_relative_to(here / package) for package in _OURS)
+    pythons = Path(file).is_relative_to(python) and "site-packages" not in file
+    return not file.startswith("<") and not ours and not pythons
 
 
 @contextmanager

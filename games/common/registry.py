@@ -8,15 +8,16 @@ of a run's configuration holds an entry's settings, and ``league show settings``
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator
 
 from games.common import plugins
-from games.common.errors import unknown_name
+from games.common.errors import UsageError, unknown_name
 from games.common.section import Section
 
 MakeT = TypeVar("MakeT")
@@ -64,6 +65,8 @@ class Entry(Generic[MakeT]):
     description: str = ""  # a sentence; empty: the first of ``make``'s docstring
 
     def __post_init__(self) -> None:
+        if isinstance(self.needs, str):
+            raise UsageError(f"needs = {self.needs!r} of a {type(self).__name__} is a word: write {{{self.needs!r}}}.")
         object.__setattr__(self, "needs", frozenset(self.needs))  # an entry is hashed, and a set cannot be
 
     @property
@@ -96,7 +99,7 @@ class Registry(dict[str, EntryT]):
         super().__init__(own)
         self.flat = flat
         self.family, self.noun, self.kind, self.setting, self._reserved = family, noun, kind, setting, tuple(reserved)
-        plugins.add_group(family, noun, self._accepted)
+        plugins.add_group(family, noun, self._accepted, self._wrong)
         _families[family] = self
 
     def __missing__(self, name: str) -> EntryT:
@@ -140,6 +143,57 @@ class Registry(dict[str, EntryT]):
         if isinstance(value, self.kind):
             return value
         return self.kind(value) if self.kind is Entry and callable(value) else None
+
+    def _wrong(self, entry: EntryT) -> str:
+        """Return what is wrong with a plugin's entry, in a clause: its fields, or what ``make`` takes; "" if right."""
+        if not (isinstance(entry.settings, type) and issubclass(entry.settings, Section)):
+            return f"its settings are {entry.settings!r}, and no class derived from Section (games.common.section)"
+        for field in fields(entry):
+            value, kind = getattr(entry, field.name), str(field.type)
+            if kind.startswith("Callable") and not (callable(value) or (value is None and "None" in kind)):
+                return f"its {field.name} is {value!r}, which cannot be called"
+            if kind in _PLAIN and not isinstance(value, _PLAIN[kind]):
+                return f"its {field.name} is {value!r}, and should be of type {kind}"
+        if entry.make is None and any(own.make is None for own in self.values()):
+            return ""  # a family where there may be nothing to make
+        if not callable(entry.make):
+            return f"its make is {entry.make!r}, which cannot be called"
+        return self._called_otherwise(entry)
+
+    def _called_otherwise(self, entry: EntryT) -> str:
+        """Return how the family calls ``make``, if that of a plugin's entry cannot be called so; "" if it can."""
+        calls = [call for own in self.values() if callable(own.make) for call in _positional(own.make)]
+        counts = {len(call) + extra for call in calls for extra in ((0, 1) if entry.settings.model_fields else (0,))}
+        try:
+            signature = inspect.signature(entry.make)
+        except (TypeError, ValueError):  # of a builtin
+            return ""
+        if not counts or any(_binds(signature, count) for count in counts):
+            return ""
+        asked = ", ".join(name.lstrip("_") or "…" for name in calls[0])
+        article = "an" if self.noun[0] in "aeiou" else "a"
+        return f"its make is written {signature}; {article} {self.noun} is called with {len(calls[0])}: ({asked})"
+
+
+_PLAIN = {"bool": bool, "str": str}  # types of an entry's fields
+
+
+def _positional(make: Callable[..., Any]) -> list[tuple[str, ...]]:
+    """Return the names of the arguments that a function of ours has to be given, in a list; [] if it cannot be told."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [tuple(one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD)]
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    """Return whether a function can be called with so many arguments."""
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
 
 
 _families: dict[str, Registry[Any]] = {}

@@ -2,7 +2,8 @@
 
 A command is a module with ``add_arguments(parser)``, ``run(arguments)``, which returns the exit status, and the end of
 its help: ``EXAMPLES`` and, optionally, ``NOTES``. In a command with ``--json`` (``add_json_option``), ``run`` returns a
-report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes files after that.
+report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes files after that,
+and ``status(report)`` is the exit status where that is not 0.
 
 What a user needs weekly stands at the top, in four groups on one screen; the rest has a word before it, as in
 ``league lab regret`` or ``league show settings`` (``BEHIND``). Such a command alone is understood too.
@@ -52,6 +53,7 @@ GROUPS = {
     },
     "showing": {
         "games": "list the games, or show one: league games GAME",
+        "check": "check that a game, of your own for example, keeps what games promise",
         "presets": "list the presets, and what each of them trains, or show one",
         "settings": "list the settings of a run: what they take, their defaults, what they mean",
         "plugins": "list what plugins add: games, rules, players, engines",

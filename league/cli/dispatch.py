@@ -141,7 +141,7 @@ def _dispatch(argv: list[str]) -> int:
     if hasattr(module, "keep"):
         sys.stdout.flush()
         module.keep(report)
-    return 0
+    return int(module.status(report)) if hasattr(module, "status") else 0
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

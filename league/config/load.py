@@ -78,13 +78,36 @@ def load(
         keys, value = parse_override(override)
         _set_key(data, keys, value)
     resolve_names(data)
-    config = _fitted(_with_wordings(validate(data), wording), tell)
+    config = _fitted(_with_wordings(_validated(data, source, bool(overrides)), wording), tell)
     if not makes and any(map(is_outside, config.games)):
         return config
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
     plugins.require(needed)
     return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
+
+
+def _validated(data: dict[str, Any], source: str, changed: bool) -> RunConfig:
+    """Return the data as a configuration. Raises UsageError that names the file, if the mistake is in the file."""
+    try:
+        return validate(data)
+    except UsageError as error:
+        path = _find_file(source)
+        if type(error) is not UsageError or path.parent == PRESETS or (changed and not _is_wrong(path, str(error))):
+            raise
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _is_wrong(path: Path, sentence: str) -> bool:
+    """Return whether a file alone has a mistake."""
+    data = _read_toml(path)
+    data.pop("layout", None)
+    try:
+        resolve_names(data)
+        validate(data)
+    except UsageError as error:
+        return str(error) == sentence
+    return False
 
 
 def _with_wordings(config: RunConfig, wording: str) -> RunConfig:

@@ -71,7 +71,7 @@ def trained(package):
     others = ("plea", "watch")  # packages of the page that have tests of their own
     given = [words for words in commands(EXTENDING, "league") if not any(name in " ".join(words) for name in others)]
     asked = [[*words, *OVERRIDES] if words[0] == "train" else words for words in given]
-    assert [words[0] for words in asked] == ["train", "standings", "match", "play", "match", "show"]
+    assert [words[0] for words in asked] == ["check", "train", "standings", "match", "play", "match", "show"]
     return package, league(package, *asked, input="1\n" * 10)
 
 
@@ -83,6 +83,7 @@ def test_a_package_outside_the_project_is_short():
 @pytest.mark.thorough
 def test_its_game_trains_is_rated_and_is_there_to_look_at(trained):
     folder, done = trained
+    assert "race_to_ten passes 14 checks, over 200 random matches" in done.stdout
     assert "runs/race against prefers:1" in done.stdout
     assert "random against prefers:1" in done.stdout
     assert "league exploitability" not in done.stdout  # which could not be computed

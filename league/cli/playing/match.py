@@ -323,7 +323,7 @@ def _role_table(result: HeadToHead) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     cooperative = common_interest(result.spec)
-    table.add_column(f"{result.players[A]} as")
+    table.add_column(f"{result.players[A]} as", no_wrap=True)
     for column in ("matches", "mean return", "95% interval", *(() if cooperative else ("score", "95% interval"))):
         table.add_column(column, justify="right", no_wrap=True)
     for name, role in result.by_role.items():

@@ -65,24 +65,39 @@ class Place(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError for a port that is not available."""
-    from league.population.storage.run_dir import open_run
-
-    name, _, which = arguments.snapshot.partition("@")
-    source = open_run(name)
-    snapshot = source.population.verify(source.population.get(which) if which else source.population.all()[-1])
-    player = file_to_write(arguments.player, "--player") if arguments.player else None
     from league.population.players.model_engine import ENGINES, Server
 
     servers = {name: kind for name, kind in ENGINES.loaded().items() if kind.server is not None}
     engine = arguments.engine or _default_engine(servers)
     if engine not in servers:
         raise unknown_name("server", engine, servers, "--engine chooses one.")
+    source, snapshot = one_snapshot(arguments.snapshot, "serve")
+    player = file_to_write(arguments.player, "--player") if arguments.player else None
     if servers[engine].server is Server.ITS_OWN:
         port = _free_port(arguments)
         return serve_by_vllm(
             source, snapshot, arguments, port, lambda url: announce(source, snapshot, Place(url, player))
         )
     return _serve(source, snapshot, engine, arguments, player)
+
+
+def one_snapshot(text: str, command: str) -> tuple[Run, Snapshot]:
+    """Return the run and the snapshot that a command takes, verified. Raises UsageError for a whole population."""
+    from league.population.storage.run_dir import DISTILLED, open_run
+
+    name, _, which = text.partition("@")
+    source = open_run(name)
+    if which == DISTILLED:
+        newest = source.distilled.all()[-1]
+        return source, source.distilled.verify(newest)
+    if which == "mixture":
+        out = shlex.quote(f"{source.path}-distilled")
+        raise UsageError(
+            f"{text} is a whole population, one snapshot drawn for each match, and league {command} takes one model. "
+            f"Make one that plays as it does on average:\n  league distil {shlex.quote(text)} -o {out}\n"
+            f"  league {command} {out}{' ORG/NAME' * (command == 'push')}"
+        )
+    return source, source.population.verify(source.population.get(which) if which else source.population.all()[-1])
 
 
 def _default_engine(servers: Mapping[str, EngineKind]) -> str:

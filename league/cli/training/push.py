@@ -37,13 +37,11 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the folder, show it, and send it unless this is a dry run."""
-    from league.population.storage.run_dir import open_run
+    from league.cli.playing.serve import one_snapshot
 
     if not NAME.fullmatch(arguments.name):
         raise UsageError(f"{arguments.name!r} is no name of the hub's. Write ORG/NAME, for example me/kuhn-player.")
-    name, _, which = arguments.snapshot.partition("@")
-    source = open_run(name)
-    snapshot = source.population.verify(source.population.get(which) if which else source.population.all()[-1])
+    source, snapshot = one_snapshot(arguments.snapshot, "push")
     with tempfile.TemporaryDirectory() as temporary:
         folder = folder_to_fill(arguments.out, "--out") if arguments.out else Path(temporary) / "model"
         if folder.is_dir() and any(folder.iterdir()):

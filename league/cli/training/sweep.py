@@ -16,6 +16,7 @@ from games.common.files import atomic_write
 from games.common.text import plain
 from league.cli.formatting import estimate_to_json, format_interval, format_number
 from league.cli.parser import COUNT, Parser, whole_number
+from league.cli.plugins import NAMES_RUNS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -161,6 +162,28 @@ def _check_questions(commands: Sequence[str]) -> None:
             raise UsageError(f"--ask {command!r}: {error}") from None
         if "json" not in arguments:
             raise UsageError(f"--ask {command!r} has no figures: only a command with --json answers.")
+        try:
+            _check_names(arguments)
+        except UsageError as error:
+            raise UsageError(f"--ask {command!r}: {error}") from None
+
+
+def _check_names(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for a game, an engine or a player that does not exist; runs are not looked for."""
+    from games.registry import make_game
+    from league.population.players.scripted import scripted_player
+
+    given = getattr(arguments, "game", None)
+    for name in given if isinstance(given, list) else [given] if given else []:
+        make_game(name)
+    if getattr(arguments, "engine", None):
+        from league.population.players.model_engine import require_engine
+
+        require_engine(arguments.engine, "--engine")
+    for option in NAMES_RUNS:
+        value = getattr(arguments, option, None)
+        for text in value if isinstance(value, list) else [value] if isinstance(value, str) else []:
+            scripted_player(text)
 
 
 def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:

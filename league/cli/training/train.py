@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from league.population.storage.run_dir import Run
     from league.training.loop.session import Outcome
 
+MOST_LEARNED = 7  # lines on what was learned, at the end of a run
 EXAMPLES = (
     "pocket",
     "pocket --seed 1 --set iterations=50 --set credit.rule=grpo --set matchmaking.group_size=8",
@@ -195,29 +196,32 @@ def new_run_dir(stem: str, named: str | None = None) -> Path:
 
 
 def _print_results(run: Run, console: Console) -> None:
-    """Print the standings, what was learned, and commands to try next."""
+    """Print in a few lines what was learned, and commands to try next; the standings are one of them."""
     from games.registry import make_game
-    from league.cli.measuring import standings
     from league.config.load import policy_names, run_roles
     from league.training.board.metrics_log import read_metrics
 
-    report = standings.load_report(run)
-    standings.print_report(report, console)
-    console.print("\nWhat was learned", style="bold")
-    for game in run.config.games:
-        for line in learning_summary(run.path, make_game(game).spec):
-            console.print(f"  {short_name(game)}: {line}", markup=False)
+    learned = [
+        f"{short_name(game)}: {line}"
+        for game in run.config.games
+        for line in learning_summary(run.path, make_game(game).spec)
+    ]
     pretrained = run.config.pretrained(policy_names(run.config, run_roles(run.config)))
     if pretrained and (sentence := utilisation_sentence(read_metrics(run.path))):
-        console.print(f"  {sentence}", markup=False)
+        learned.append(sentence)
+    name = shlex.quote(str(run.path))
+    console.print("\nWhat was learned", style="bold")
+    for line in learned[:MOST_LEARNED]:
+        console.print(f"  {line}", markup=False)
+    if len(learned) > MOST_LEARNED:
+        console.print(f"  … and {len(learned) - MOST_LEARNED} lines more: league report {name}", markup=False)
     first = next(iter(run.config.games))
-    name, game = shlex.quote(str(run.path)), shlex.quote(short_name(first))
-    has_tables = bool(
-        report.games[first].measured["mixture_exploitability"]
-    )  # otherwise the command would refuse the game
+    game = shlex.quote(short_name(first))
+    has_tables = any(f"{first}/mixture_exploitability" in line for line in read_metrics(run.path))  # else it is refused
     opens_matches = bool(make_game(first).spec.submatch_games)  # a single user cannot play for a whole team
     console.print("\nTry next", style="bold")
     for command in (
+        f"league standings {name}",
         f"league match {name} random --game {game}",
         *([f"league exploitability {name}@mixture --game {game}"] if has_tables else []),
         *([] if opens_matches else [f"league play --game {game} --against {name}"]),

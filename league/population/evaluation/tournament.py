@@ -215,7 +215,7 @@ def _check_folder(folder: Path, record: dict[str, Any]) -> None:
             raise UsageError(
                 f"{folder} holds another tournament ({key}: {_format_value(stored[key])}; now asked for: "
                 f"{_format_value(record[key])}). Choose another --run-dir, or go on with that one: "
-                f"league tournament --resume --run-dir {shlex.quote(str(folder))}"
+                f"league tournament --resume --run-dir {shlex.quote(str(folder))}{plugins.as_options()}"
             )
     for name, members in record["stands_for"].items():
         if stored["stands_for"][name] != members:

@@ -184,6 +184,8 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
             others |= fixed_player.engines()
             continue
         home, prefix = (run.distilled, f"{DISTILLED}/") if which == DISTILLED else (run.population, "")
+        if which in ("", "mixture") and not run.population.all(role.policy):
+            raise _never_trained(run, role, spec)
         members: list[tuple[str, float]] = []
         for snapshot, weight in run.members(which, role.policy, spec.name, role.seat):
             name, its = f"{run.path}@{prefix}{snapshot.id}", engines.of_run(run, snapshot)
@@ -195,6 +197,19 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
         by_seat.append(tuple(members))
     engine = engine or next(iter(others.values()))
     return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=tuple(others.items()))
+
+
+def _never_trained(run: Run, role: Role, spec: GameSpec) -> UsageError:
+    """Return the error for a role that none of a run's policies plays, with a snapshot that could take it."""
+    roles = run.config.roles.policy
+    bound = {policy: sorted(key for key, its in roles.items() if its == policy) for policy in set(roles.values())}
+    newest = {snapshot.policy: snapshot for snapshot in run.population.all()}
+    policies = [f"{name} ({', '.join(bound[name])})" if bound.get(name) else name for name in sorted(newest)]
+    examples = " or ".join(f"{run.path}@{newest[name].id}" for name in sorted(newest))
+    return UsageError(
+        f"{run.path} never trained the role {role.name} of {spec.alias}: its policies are {', '.join(policies)}. A "
+        f"snapshot that is named takes every seat: {examples}."
+    )
 
 
 def with_probes(player: Player) -> Player:

@@ -39,7 +39,14 @@ SCRIPTED: dict[str, Callable[..., Sampler]] = {
 }
 
 
-plugins.add_group("scripted", "scripted player", lambda make: make if callable(make) else None)
+def _wrong(make: Callable[..., Sampler]) -> str:
+    """Return what is wrong with a plugin's constructor, in a clause; "" for nothing."""
+    needed = [one.name for one in inspect.signature(make).parameters.values() if one.default is one.empty]
+    many = f"its constructor takes {', '.join(needed)}: it gets the text after the colon of NAME:ARGUMENT and no more"
+    return many if len(needed) > 1 else ""
+
+
+plugins.add_group("scripted", "scripted player", lambda make: make if callable(make) else None, _wrong)
 
 
 def register(name: str, make: Callable[..., Sampler]) -> None:

@@ -50,7 +50,7 @@ class Run:
         if not population:
             raise UsageError(
                 f"{self.path} has no snapshot yet. Wait for its first one, or let it train on: "
-                f"league train --resume --run-dir {self.path}"
+                f"league train --resume --run-dir {shlex.quote(str(self.path))}{plugins.as_options()}"
             )
         return population
 
@@ -119,6 +119,7 @@ class Run:
         if not path.exists():
             raise UsageError(f"{self.path} has no {name} yet: it is written when the first snapshot is frozen.")
         remedy = f"Delete it and write it again: league train --resume --run-dir {shlex.quote(str(self.path))}"
+        remedy += plugins.as_options()
         try:
             yield json.loads(path.read_bytes())
         except UsageError:
@@ -137,7 +138,7 @@ def check_unused(run_dir: Path) -> None:
     if present:
         raise UsageError(
             f"{run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, or go on "
-            f"with that run: league train --resume --run-dir {shlex.quote(str(run_dir))}"
+            f"with that run: league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
         )
 
 
@@ -180,7 +181,10 @@ def runs_in(name: str) -> list[Run]:
         raise DamagedFile(folder / SWEEP_FILE, str(error), "Restore it from a copy.") from error
     begun = [Run(path) for path in planned if (path / CONFIG_FILE).is_file()]
     if not begun:
-        raise UsageError(f"No run of the sweep {name} has begun yet: league sweep --resume --run-dir {name}")
+        raise UsageError(
+            f"No run of the sweep {name} has begun yet: league sweep --resume --run-dir {shlex.quote(name)}"
+            f"{plugins.as_options()}"
+        )
     return begun
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import atomic_write, sync_folder, sync_tree
 from league.config import ModelConfig, RunConfig
@@ -78,6 +79,7 @@ def evolve(
     if not has_checkpoint(source):
         raise UsageError(
             f"{source} has no saved state to continue from. Let it train: league train --resume --run-dir {source}"
+            f"{plugins.as_options()}"
         )
     if run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
         raise UsageError(f"{run_dir} is {'not empty' if run_dir.is_dir() else 'a file'}. Choose another --run-dir.")

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
+from games.common import plugins
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write, sync_folder
 from games.common.sealed_json import read_sealed
@@ -145,7 +146,7 @@ def _remedy(run_dir: Path) -> str:
         return (
             f"Restore it from a copy, or go on from the checkpoint of iteration {number}; what cannot be made again is "
             f"reported, and what is replaced is kept:\n"
-            f"  league train --resume --from {number} --run-dir {shlex.quote(str(run_dir))}"
+            f"  league train --resume --from {number} --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
         )
     return "Restore it from a copy: this run has no other state to go on from. Its snapshots still play."
 

@@ -1,18 +1,11 @@
-"""What holds of every game of the catalogue: PettingZoo's own tests, bounds, copies, and what seats are told."""
+"""What holds of every game of this project: what ``league check`` looks at, refusals in a sentence, cards."""
 
-import copy
-import pickle
-import random
-import warnings
-from collections import defaultdict
+import re
 
 import pytest
-from pettingzoo.test import api_test, seed_test
 
-from games.enumerated import native_root
-from games.pettingzoo import env
-from games.registry import make_game
-from games.spec import Choices
+from games.conformance import check_game, faults
+from games.registry import NATIVE, RENDERED, WRAPPERS, make_game
 from roles.cards import load_roles
 
 SMALL = (  # of each game a variant that is enumerated
@@ -43,52 +36,19 @@ GAMES = (
 )
 
 
-@pytest.mark.parametrize("name", GAMES)
-def test_pettingzoos_own_tests(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        api_test(env(name), num_cycles=10)
-        seed_test(lambda: env(name), num_cycles=10)
+OURS = tuple(dict.fromkeys((*GAMES, *NATIVE, *RENDERED, *(f"{title}(kuhn_poker)" for title in WRAPPERS))))
+SLOW = ("public_goods(seats=16,rounds=2,recall=1)", "team_race")  # whose positions take long to look at
 
 
-@pytest.mark.parametrize("name", GAMES)
-def test_random_matches_keep_their_bounds_and_copies_are_the_same_match(name):
-    game = make_game(name)
-    for seed in range(30):
-        rng = random.Random(seed)
-        game.reset(seed)
-        turns, totals, twins, said = 0, [0.0] * game.spec.seats, [], []
-        while (seat := game.to_act()) is not None:
-            asked = game.actions()
-            if turns == 1:
-                twins = [game.copy(), copy.deepcopy(game), pickle.loads(pickle.dumps(game))]  # noqa: S301
-            action = game.scripts()["random"](rng)
-            if isinstance(asked, Choices):
-                assert action in asked.labels
-                assert len(set(asked.labels)) == len(set(asked.ids)) == len(asked.labels)
-                assert game.spec.free_text or set(asked.ids) <= set(range(game.spec.num_actions))
-            else:
-                assert asked.read(action) == action
-            assert 0 <= seat < game.spec.seats
-            game.apply(action)
-            said.append(action)
-            totals = [total + reward for total, reward in zip(totals, game.rewards(), strict=True)]
-            turns += 1
-        assert turns <= game.spec.max_turns
-        assert totals == pytest.approx(game.returns())
-        assert all(game.spec.min_return - 1e-9 <= value <= game.spec.max_return + 1e-9 for value in game.returns())
-        assert game.actions() == ((), ())
-        if game.spec.utility == "zero_sum":
-            assert sum(game.returns()) == pytest.approx(0.0)
-        if game.spec.utility == "identical":
-            assert len(set(game.returns())) == 1
-        for twin in twins:
-            for action in said[1:]:
-                twin.apply(action)
-            assert twin.returns() == game.returns()
-            assert [twin.observe(seat) for seat in range(game.spec.seats)] == [
-                game.observe(seat) for seat in range(game.spec.seats)
-            ]
+@pytest.mark.parametrize("name", OURS)
+def test_a_game_keeps_every_promise_that_league_check_looks_at(name):
+    assert faults(lambda: make_game(name), seeds=range(1 if name in SLOW else 4)) == []
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_whole_tree_of_a_small_game_is_walked(name):
+    [tree] = [result for result in check_game(lambda: make_game(name), range(1)) if result.name == "tree"]
+    assert re.fullmatch(r"all \d+ positions", tree.sentence)
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -96,28 +56,6 @@ def test_what_is_not_legal_is_refused_in_a_sentence(name):
     game = make_game(name)
     with pytest.raises(ValueError, match=r"is not legal here; legal: "):
         game.apply("\n")
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_seats_are_told_the_same_where_they_know_the_same_and_recall_all_that_they_did(name):
-    """Over the whole tree: an information state has one text and one list of actions, and one history of the seat's."""
-    told, pasts = defaultdict(set), defaultdict(set)
-    stack = [(native_root(name), ())]
-    while stack:
-        state, past = stack.pop()
-        if state.is_terminal():
-            continue
-        if state.is_chance_node():
-            assert sum(p for _, p in state.chance_outcomes()) == pytest.approx(1.0)
-            stack += [(state.child(action), past) for action in state.legal_actions()]
-            continue
-        seat = state.current_player()
-        key = (seat, state.information_state_string(seat))
-        told[key].add((state.match.observe(seat), state.match.legal_actions(), state.match.legal_ids()))
-        pasts[key].add(tuple(move for move in past if move[0] == seat))
-        stack += [(state.child(action), (*past, (seat, key[1], action))) for action in state.legal_actions()]
-    assert {len(texts) for texts in told.values()} == {1}
-    assert {len(moves) for moves in pasts.values()} == {1}
 
 
 @pytest.mark.parametrize("name", GAMES)
