@@ -9,7 +9,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 ARGS ?=
 VLLM = .venv-vllm/bin
 
-.PHONY: help install train train-llm test test-thorough test-slow test-llm test-vllm test-outward test-newest bench format lint type clean
+.PHONY: docs help install train train-llm test test-thorough test-slow test-llm test-vllm test-outward test-newest bench format lint type clean
 
 help:
 	@echo "make train        train a league of small language models by self-play (minutes, no GPU, no download)"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-outward run the tests with TRL, Stable-Baselines3 and verifiers, in an environment of its own"
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
+	@echo "make docs         build the site of the documentation, in an environment of its own (.venv-docs)"
 	@echo "make format       format the code; make lint and make type check it"
 	@echo "make install      only make .venv"
 	@echo "make clean        remove .venv, .venv-* and caches; runs/ stays"
@@ -104,6 +105,25 @@ test-newest: $(VENV)/.installed
 	@.venv-bench/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-bench.txt \
 	  textarena trl datasets
 	@touch $@
+
+# The site, from the pages as they lie in the repository, so that links between them are the same in both. It fails at a
+# link that leads nowhere.
+.venv-docs/.installed: constraints-docs.txt
+	@echo "Installing MkDocs into .venv-docs, once. This takes a minute."
+	@rm -rf .venv-docs
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install -q --disable-pip-version-check -c constraints-docs.txt mkdocs-material mkdocs-jupyter
+	@touch $@
+
+docs: .venv-docs/.installed
+	@rm -rf build/pages
+	@mkdir -p build/pages/benchmarks/results
+	@cp README.md CONTRIBUTING.md CHANGELOG.md LICENSE build/pages
+	@cp -r docs build/pages/docs
+	@rm -f build/pages/docs/*.py
+	@cp benchmarks/results/*.md build/pages/benchmarks/results
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build -q
+	@echo "The site is in build/site: open build/site/index.html."
 
 bench: .venv-bench/.installed
 	@.venv-bench/bin/python -m benchmarks $(ARGS)

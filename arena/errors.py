@@ -26,6 +26,10 @@ class EngineError(RuntimeError):
     """An engine failed, or did not return one reply for each request."""
 
 
+class LostEngine(RuntimeError):
+    """The process of an engine has ended: no request to it can succeed, and who owns the process replaces it."""
+
+
 def one_for_each(
     engine: object,
     ask: Callable[[Sequence[R]], list[A]],

@@ -105,6 +105,7 @@ class TokenTrace(NamedTuple):
     mask: tuple[str, ...] | None  # the legal replies whose token trie masked sampling; None: unmasked
     temperature: float = 1.0
     truncation: tuple[float, ...] = tuple(NO_TRUNCATION)  # the numbers of a free reply's ``Truncation``
+    version: int | None = None  # updates that a policy in training had had; None: a snapshot, or of an older record
 
 
 class Reply(NamedTuple):
@@ -183,6 +184,7 @@ class Episode(NamedTuple):
     shaping: tuple[float, ...] = ()  # what is paid beside the game for each turn, in units of scaled returns  # [K]
     # by seat the share of the other matches of its start that a judge prefers this to; None: not compared  # [seats]
     preferred: tuple[float | None, ...] = ()
+    failed: tuple[str, ...] = ()  # GAME/ROLE of each request that failed, after which the match began again
 
 
 def flatten_episodes(episodes: Iterable[Episode]) -> list[Episode]:

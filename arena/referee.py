@@ -8,6 +8,7 @@ from typing import Any, cast
 from arena.match_rng import MatchRng
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.submatches import Submatches, begin_match
+from arena.tool_calls import ToolRequest
 from arena.tools import ToolSession
 from games.abilities import PaysNamedRewards
 from games.common.errors import UsageError
@@ -21,10 +22,11 @@ _FINISHED = EndReason.FINISHED  # in Python 3.11, the lookup of an enum member t
 
 def play_match(
     request: MatchRequest, game: Game, roles: Sequence[Role]
-) -> Generator[ReplyRequest | tuple[MatchRequest, ...], Any, Episode]:
+) -> Generator[ReplyRequest | ToolRequest | tuple[MatchRequest, ...], Any, Episode]:
     """Play a match to its end: yield each seat's request, receive its reply, return the record.
 
-    Requests of submatches are yielded together as a tuple, and their episodes are received in the same order.
+    The request of a tool's output is answered by a text. Requests of submatches are yielded together as a tuple, and
+    their episodes are received in the same order.
     ``game`` is reset with the request's deal seed; ``roles`` are by seat.  # [seats]
     An illegal reply is a Turn without an action. Raises UsageError if the request does not fit the game, and
     RuntimeError for an illegal reply of a role whose replies are masked: then the engine did not mask.
@@ -47,7 +49,7 @@ def play_match(
             if action is not None and tools is None:  # the common case: the call below would slow play down
                 record.add_turn(seat, turn_request, reply, action)
                 break
-            action, next_request = _record_reply(seat, turn_request, reply, action, record, tools, asked)
+            action, next_request = yield from _record_reply(seat, turn_request, reply, action, record, tools, asked)
             if next_request is None:
                 return _with_children(_forfeit(request, game, record, seat, turn_request.role), submatches)
             turn_request = next_request
@@ -160,11 +162,15 @@ def _record_reply(
     record: _Record,
     tools: ToolSession | None,
     asked: FreeText | None,
-) -> tuple[str | None, ReplyRequest | None]:
-    """Record a reply; return its action, or None and the turn's next request. Both None: the seat has forfeited."""
+) -> Generator[ToolRequest, str, tuple[str | None, ReplyRequest | None]]:
+    """Record a reply; return its action, or None and the turn's next request. Both None: the seat has forfeited.
+
+    The output of a tool that is not quick is asked for.
+    """
     if tools is not None and (call := tools.find_call(request, reply.text, action)) is not None:
         record.add_turn(seat, request, reply, call.text, call.tool)
-        return None, tools.run_call(request, call)
+        output = tools.begin_call(request, call)
+        return None, tools.end_call(request, call, output if isinstance(output, str) else (yield output))
     record.add_turn(seat, request, reply, action)
     return action, request if action is not None else _retry(request, reply.text, asked)
 

@@ -54,7 +54,7 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
             del request[field]
     record = {**episode._asdict(), "request": request, "turns": turns, "children": children}
     record["beliefs"] = [belief._asdict() for belief in episode.beliefs]
-    for field in ("beliefs", "shaping", "preferred"):
+    for field in ("beliefs", "shaping", "preferred", "failed"):
         if not record[field]:
             del record[field]
     return record
@@ -66,6 +66,8 @@ def turn_to_record(turn: Turn) -> dict[str, Any]:
     for field in ("form", "named"):
         if not record[field]:
             del record[field]
+    if turn.trace is not None and turn.trace.version is None:
+        del record["trace"]["version"]
     return record
 
 
@@ -101,6 +103,7 @@ def episode_from_record(record: dict[str, Any]) -> Episode:
         beliefs=tuple([Belief(**with_tuples(belief)) for belief in record.get("beliefs", ())]),
         shaping=tuple(record.get("shaping", ())),
         preferred=tuple(record.get("preferred", ())),
+        failed=tuple(record.get("failed", ())),
     )
 
 

@@ -1,4 +1,4 @@
-"""Pending replies of streaming engines, and the weights that matches have pinned there."""
+"""Pending replies of streaming engines and tools, and the weights that matches have pinned there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from arena.errors import EngineError
-from arena.records import PinsWeights, Reply, ReplyRequest, Streaming
+from arena.records import PinsWeights, ReplyRequest, Streaming
+from arena.tool_calls import ToolCalls, ToolRequest
 from games.common.errors import UsageError
 
 M = TypeVar("M")  # a match, which waits for a reply
@@ -39,9 +40,16 @@ class _PendingReply(NamedTuple, Generic[M]):
     """A request under way."""
 
     match: M
-    engine: Streaming
+    engine: Streaming | None  # None: a tool's
     player: str
-    reply: Future[Reply]
+    reply: Future[Any]  # of a Reply, or of a tool's text
+
+
+class FailedRequest(NamedTuple, Generic[M]):
+    """A request that an engine did not answer."""
+
+    match: M
+    error: EngineError
 
 
 class ReplyQueue(Generic[M]):
@@ -53,9 +61,21 @@ class ReplyQueue(Generic[M]):
         self._completed: SimpleQueue[int] = SimpleQueue()  # numbers of requests
         self._number = 0
         self._pinned: Counter[tuple[PinsWeights, str]] = Counter()  # number of matches by engine and weights
+        self._tools, self._calling = ToolCalls(), 0
+        self._failed: list[FailedRequest[M]] = []
 
     def __len__(self) -> int:
         return len(self._pending)
+
+    @property
+    def of_engines(self) -> int:
+        """How many of the requests are an engine's: a match that waits for a tool holds no place there."""
+        return len(self._pending) - self._calling
+
+    def take_failed(self) -> list[FailedRequest[M]]:
+        """Return the requests that have failed since the last call."""
+        failed, self._failed = self._failed, []
+        return failed
 
     def pin(self, players: Iterable[str], pinned: dict[str, str]) -> None:
         """Pin the players' present weights; add their ids to ``pinned``, by player."""
@@ -75,54 +95,79 @@ class ReplyQueue(Generic[M]):
     def submit(self, match: M, engine: Streaming, request: ReplyRequest, player: str) -> None:
         """Submit a match's request, which names either ``player`` or pinned weights of theirs.
 
-        Raises EngineError, or the engine's UsageError, if the engine refuses it at once.
+        If the engine refuses it at once, it has failed. Raises the engine's UsageError.
         """
-        self._number = number = self._number + 1
         try:
             reply = engine.submit(request)
         except UsageError:
             raise
-        except Exception as error:
-            raise _failed(engine, player, error) from error
-        self._pending[number] = _PendingReply(match, engine, player, reply)
-        reply.add_done_callback(lambda _: self._completed.put(number))
+        except Exception as error:  # noqa: BLE001  # the match begins again, or raises it
+            self._failed.append(FailedRequest(match, _failure(engine, player, error)))
+        else:
+            self._add(_PendingReply(match, engine, player, reply))
 
-    def replies(self, *, wait: bool) -> tuple[list[M], list[Reply]]:
-        """Return the matches whose replies have completed, and the replies; with ``wait``, at least one.
+    def call(self, match: M, request: ToolRequest) -> None:
+        """Start the call of a tool that a match waits for."""
+        self._calling += 1
+        self._add(_PendingReply(match, None, "", self._tools.submit(request)))
 
-        Raises EngineError, with engine and player named, for a request that failed.
+    def drop(self, belongs: Callable[[M], bool]) -> None:
+        """Forget the requests of some matches; what they are answered is not returned."""
+        for number in [number for number, pending in self._pending.items() if belongs(pending.match)]:
+            self._take(number).reply.cancel()
+
+    def replies(self, *, wait: bool) -> tuple[list[M], list[Any]]:
+        """Return the matches whose replies have completed, and the replies; with ``wait``, after at least one event.
+
+        A request that failed is not among them (``take_failed``). Raises an engine's UsageError.
         """
-        if not self._pending:
-            return [], []
-        numbers = [self._completed.get()] if wait else []
-        while True:
+        matches: list[M] = []
+        replies: list[Any] = []
+        numbers = [self._completed.get()] if wait and self._pending else []
+        while self._pending:
             try:
                 numbers.append(self._completed.get_nowait())
             except Empty:
                 break
-        completed = [self._pending.pop(number) for number in numbers]
-        return [pending.match for pending in completed], [_result(pending) for pending in completed]
+        for number in numbers:
+            if number not in self._pending:  # dropped
+                continue
+            pending = self._take(number)
+            try:
+                reply = pending.reply.result()
+            except UsageError:
+                raise
+            except Exception as error:  # noqa: BLE001  # the match begins again, or raises it
+                self._failed.append(FailedRequest(pending.match, _failure(pending.engine, pending.player, error)))
+                continue
+            matches.append(pending.match)
+            replies.append(reply)
+        return matches, replies
+
+    def _add(self, pending: _PendingReply[M]) -> None:
+        self._number = number = self._number + 1
+        self._pending[number] = pending
+        pending.reply.add_done_callback(lambda _: self._completed.put(number))
+
+    def _take(self, number: int) -> _PendingReply[M]:
+        pending = self._pending.pop(number)
+        self._calling -= pending.engine is None
+        return pending
 
     def close(self) -> None:
-        """Cancel all pending replies and unpin all weights."""
+        """Cancel all pending replies, give up the calls of tools, and unpin all weights."""
         for pending in self._pending.values():
             pending.reply.cancel()
         self._pending.clear()
+        self._tools.close()
         for engine, weights in self._pinned.elements():
             engine.unpin(weights)
         self._pinned.clear()
 
 
-def _result(pending: _PendingReply[M]) -> Reply:
-    try:
-        return pending.reply.result()
-    except UsageError:
-        raise
-    except Exception as error:
-        raise _failed(pending.engine, pending.player, error) from error
-
-
-def _failed(engine: Engine, player: str, error: Exception) -> EngineError:
-    return EngineError(
+def _failure(engine: Engine, player: str, error: Exception) -> EngineError:
+    failure = EngineError(
         f"The engine {type(engine).__name__} failed on a request for {player}: {type(error).__name__}: {error}"
     )
+    failure.__cause__ = error
+    return failure

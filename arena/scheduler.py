@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,18 +10,21 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from arena.errors import one_for_each
+from arena.errors import EngineError, LostEngine, ServerError, one_for_each
 from arena.probes.asking import EngineOf, ProbeLog, ask
 from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
 from arena.referee import play_match
-from arena.reply_queue import ReplyQueue, pins_weights, streams
+from arena.reply_queue import FailedRequest, ReplyQueue, pins_weights, streams
 from arena.submatches import submatch_outcome
+from arena.tool_calls import ToolRequest
 from games.common.errors import UsageError
 from games.spec import Game
 from roles.role import Role
 
 Engine = Sampler | Streaming
 IN_FLIGHT = 1024  # default number of matches played side by side
+MAX_FAILURES = 3  # of one match, before its error is raised
+REFUSED = frozenset({400, 401, 403, 404, 405, 410, 413, 422})  # by a server, which would refuse it again
 
 
 def play(
@@ -39,12 +42,15 @@ def play(
     ``roles_of`` takes a game's name, ``engine_of`` a player's id; each is called once for a name. A ``Streaming``
     engine gets each request by itself, and the match continues as soon as its reply is complete; any other engine is
     called once a round. ``on_episode`` gets each episode, with its submatches, as soon as it ends. Submatches are
-    played beside all other matches; a match that waits for its submatches does not count as in flight. A match draws
+    played beside all other matches; a match that waits for its submatches does not count as in flight, nor does one
+    that waits for a tool, as long as there are no more such matches than ``in_flight``. A match draws
     from its own two seeds only, so the same requests give the same episodes for every ``in_flight`` and every order of
     replies. After a match its roles are asked their probes, if ``asks`` says so or is None, which changes no play.
 
-    Raises EngineError, with engine and players named, if an engine raises or returns a wrong number of replies; a
-    UsageError and a KeyboardInterrupt as they are. Then pending requests are cancelled.
+    A match whose request to a ``Streaming`` engine fails begins again, with its own seeds (``Episode.failed``). Raises
+    EngineError, with engine, players and roles named, if it fails ``MAX_FAILURES`` times, or if any other engine raises
+    or returns a wrong number of replies; a UsageError and a KeyboardInterrupt as they are. Then pending requests are
+    cancelled.
     """
     if in_flight < 1:
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
@@ -54,8 +60,8 @@ def play(
     with closing(ReplyQueue[_Match](engines)) as queue:
         runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue, engines, asks)
         while True:
-            room = max(in_flight - len(active) - len(queue), 0)
-            started = [runner.start(index, request) for index, request in islice(waiting, room)]
+            room = min(in_flight - len(active) - queue.of_engines, 2 * in_flight - len(active) - len(queue))
+            started = [runner.start(index, request) for index, request in islice(waiting, max(room, 0))]
             active += runner.advance(started, [None] * len(started))
             if active:
                 active = runner.advance(*_dispatch(active, engines, queue))
@@ -64,6 +70,8 @@ def play(
                 active = runner.advance(*queue.replies(wait=True))
             elif not started:
                 return [runner.episodes[index] for index in range(len(runner.episodes))]
+            if failed := queue.take_failed():
+                active = runner.begin_again(failed, active)
 
 
 @dataclass(slots=True)
@@ -71,13 +79,15 @@ class _Match:
     """A match in flight and what it waits for: the reply to a request, or its submatches."""
 
     index: int  # in the order of the requests, or of the parent's submatches
+    request: MatchRequest
     players: tuple[str, ...]  # [seats]
     game: Game
-    coroutine: Generator[ReplyRequest | tuple[MatchRequest, ...], Any, Episode]
+    coroutine: Generator[ReplyRequest | ToolRequest | tuple[MatchRequest, ...], Any, Episode]
     parent: _Match | None
     reply_request: ReplyRequest = field(init=False)
     submatches: list[Episode | None] = field(init=False)  # None: not finished
     probes: ProbeLog | None = None  # None: no role is asked anything beside its turns
+    failed: tuple[str, ...] = ()  # roles whose requests failed before it began again
     pinned: dict[str, str] | None = None  # ids of the weights of this match and its submatches, by player
 
 
@@ -106,7 +116,7 @@ class _MatchRunner:
         idle = self._idle[request.game]
         game = idle.pop() if idle else self._make_game(request.game)
         roles = self._roles_of(request.game)
-        match = _Match(index, request.players, game, play_match(request, game, roles), parent)
+        match = _Match(index, request, request.players, game, play_match(request, game, roles), parent)
         if any(role.probes for role in roles) and (self._asks is None or self._asks(request)):
             match.probes = ProbeLog(roles, request.players)
         return match
@@ -126,6 +136,8 @@ class _MatchRunner:
                     match.probes.see(request)
                 match.reply_request = request
                 active.append(match)
+            elif isinstance(request, ToolRequest):
+                self._queue.call(match, request)
             else:
                 active += self._open(match, request)
         before, waited = 0, self._with_beliefs([(match, episode) for _, match, episode in finished])
@@ -134,6 +146,28 @@ class _MatchRunner:
             active[place + before : place + before] = resumed
             before += len(resumed)
         return active
+
+    def begin_again(self, failed: Sequence[FailedRequest[_Match]], active: Sequence[_Match]) -> list[_Match]:
+        """Begin matches again whose requests failed, with their own seeds; return the matches that request a reply.
+
+        Raises the EngineError of a match that has failed ``MAX_FAILURES`` times, or that fails whenever it is played.
+        """
+        roots: dict[int, _Match] = {}
+        for match, error in failed:
+            root, role = _root(match), f"{match.request.game}/{match.reply_request.role.name}"
+            if id(root) not in roots:  # what failed with it was asked in vain
+                roots[id(root)] = root
+                root.failed += (role,)
+                _check_failures(root, role, error)
+        self._queue.drop(lambda match: id(_root(match)) in roots)
+        for root in roots.values():
+            if root.pinned:
+                self._queue.unpin(root.pinned)
+        new = [self.start(root.index, root.request) for root in roots.values()]
+        for match, root in zip(new, roots.values(), strict=True):
+            match.failed = root.failed
+        kept = [match for match in active if id(_root(match)) not in roots]
+        return kept + self.advance(new, [None] * len(new))
 
     def _with_beliefs(self, finished: Sequence[tuple[_Match, Episode]]) -> list[Episode]:
         """Return finished matches with the answers to their probes."""
@@ -162,6 +196,8 @@ class _MatchRunner:
             self._queue.unpin(match.pinned)
         if episode.request.parent is not None and episode.end is EndReason.FINISHED:
             episode = episode._replace(outcome=submatch_outcome(match.game))
+        if match.failed:
+            episode = episode._replace(failed=match.failed)
         if parent is not None:
             parent.submatches[match.index] = episode
             return () if None in parent.submatches else self.advance([parent], [parent.submatches])
@@ -207,6 +243,21 @@ def _with_pinned_weights(match: _Match, queue: ReplyQueue[_Match]) -> ReplyReque
     if match.reply_request.player not in pinned:
         queue.pin((*root.players, *match.players), pinned)
     return match.reply_request._replace(player=pinned[match.reply_request.player])
+
+
+def _check_failures(match: _Match, role: str, error: EngineError) -> None:
+    """Raise the error of a match that is not begun again: it failed too often, or its engine is gone or refuses it."""
+    cause = error.__cause__
+    refused = isinstance(cause, ServerError) and cause.status in REFUSED
+    if isinstance(cause, LostEngine) or refused:
+        raise error
+    if len(match.failed) < MAX_FAILURES:
+        return
+    counts = ", ".join(f"{number} for {name}" for name, number in Counter(match.failed).items())
+    raise EngineError(
+        f"{error} Match {match.request.index} was begun {MAX_FAILURES} times with the same seeds and failed each time "
+        f"({counts}), the last time for {role}."
+    ) from cause
 
 
 def _root(match: _Match) -> _Match:

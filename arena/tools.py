@@ -1,5 +1,8 @@
 """Tools in play: a reply may call a tool, and its seat gets the output and another request in the same turn.
 
+A quick tool (``Tool.quick``) is called here and now; the call of any other is a request that the match waits for
+(``arena.tool_calls``).
+
 A call is written as in Python, ``search("teacher of Ann")`` or ``search(words="teacher of Ann")``, with plain values
 only. The output of a wrong call is a sentence that says what is wrong; only a further call after the output that no
 call is left is an illegal reply.
@@ -9,12 +12,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from arena.records import ReplyRequest
 from arena.time_limit import TimeLimitError, call_within
+from arena.tool_calls import CallFailed, ToolRequest, no_answer_within
 from games.spec import HasTools, labels
 from roles.replies import marked_answers
 from roles.role import ReplyForm, Role
@@ -58,11 +62,26 @@ class ToolSession:
         call = ToolCall(name.strip(), text)
         return None if self._excess(request, call.tool) > 0 else call
 
-    def run_call(self, request: ReplyRequest, call: ToolCall) -> ReplyRequest:
-        """Run a call, give the game its output, and return the turn's next request."""
-        seat = request.role.seat
-        output = self._output(request, call)
-        key = call.tool if request.role.tool(call.tool) else _UNKNOWN
+    def begin_call(self, request: ReplyRequest, call: ToolCall) -> str | ToolRequest:
+        """Return a call's output, or the request for it; a sentence where something is wrong with the call."""
+        tool = request.role.tool(call.tool)
+        if tool is None or tool.name not in self._functions:
+            names = ", ".join(t.name for t in request.role.tools if t.name in self._functions)
+            return f"There is no tool named {call.tool[:40]}. Yours: {names or 'none'}."
+        if self._excess(request, tool.name) >= 0:
+            return f"No call of {tool.name} is left: {_limits(tool)}."
+        try:
+            arguments = _arguments(tool, call.text)
+        except ValueError as error:
+            return f"{error} Call it as {tool.signature()}."
+        run = partial(_run, tool, partial(self._functions[tool.name], **arguments))
+        return _at_once(tool, run) if tool.quick else ToolRequest(tool, run)
+
+    def end_call(self, request: ReplyRequest, call: ToolCall, output: str) -> ReplyRequest:
+        """Give the game a call's output, and return the turn's next request."""
+        seat, tool = request.role.seat, request.role.tool(call.tool)
+        output = output if tool is None else _truncate(output, tool.max_output)
+        key = call.tool if tool is not None else _UNKNOWN
         self._this_turn[key] += 1
         self._this_match[seat, key] += 1
         self._game.record_call(call.text, output)
@@ -91,20 +110,6 @@ class ToolSession:
             if limit is not None
         ]
         return max(excess, default=-1)
-
-    def _output(self, request: ReplyRequest, call: ToolCall) -> str:
-        """Return a call's output, or the sentence that says what is wrong with the call."""
-        tool = request.role.tool(call.tool)
-        if tool is None or tool.name not in self._functions:
-            names = ", ".join(t.name for t in request.role.tools if t.name in self._functions)
-            return f"There is no tool named {call.tool[:40]}. Yours: {names or 'none'}."
-        if self._excess(request, tool.name) >= 0:
-            return f"No call of {tool.name} is left: {_limits(tool)}."
-        try:
-            arguments = _arguments(tool, call.text)
-        except ValueError as error:
-            return f"{error} Call it as {tool.signature()}."
-        return _truncate(_run(tool, self._functions[tool.name], arguments), tool.max_output)
 
 
 def _answer_text(role: Role, reply: str) -> str | None:
@@ -149,15 +154,27 @@ def _arguments(tool: Tool, text: str) -> dict[str, Any]:
     return arguments
 
 
-def _run(tool: Tool, function: Callable[..., str], arguments: Mapping[str, Any]) -> str:
-    """Return the tool's output, or a sentence that says what went wrong."""
+def _run(tool: Tool, function: Callable[[], str]) -> str:
+    """Return the tool's output. Raises CallFailed, with a sentence that says what went wrong."""
     try:
-        output: object = call_within(tool.timeout, partial(function, **arguments))
+        output: object = function()
     except TimeLimitError as error:
-        return f"{tool.name} gave {error}."
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # a tool may raise anything
-        return f"{tool.name} failed: {type(error).__name__}: {_truncate(str(error), 200)}"
-    return output if isinstance(output, str) else f"{tool.name} failed: it returned {type(output).__name__}, not text."
+        raise CallFailed(f"{tool.name} gave {error}.") from error
+    except (Exception, SystemExit) as error:  # a tool may raise anything
+        raise CallFailed(f"{tool.name} failed: {type(error).__name__}: {_truncate(str(error), 200)}") from error
+    if not isinstance(output, str):
+        raise CallFailed(f"{tool.name} failed: it returned {type(output).__name__}, not text.")
+    return output
+
+
+def _at_once(tool: Tool, run: Callable[[], str]) -> str:
+    """Return the output of a quick tool, or the sentence of what went wrong, from this thread."""
+    try:
+        return call_within(tool.timeout, run)
+    except TimeLimitError:
+        return f"{tool.name} gave {no_answer_within(tool.timeout)}."
+    except CallFailed as error:
+        return str(error)
 
 
 def _truncate(text: str, length: int) -> str:

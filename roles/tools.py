@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from games.common.section import Positive, Section
+from games.common.section import Count, Positive, Section
 
 PARAMETER_TYPES: Mapping[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
 
@@ -21,6 +21,13 @@ class Tool(Section, strict=True):
     per_turn: Positive | None = Field(None, description="most calls in a turn; None: no limit of its own")
     per_match: Positive | None = Field(8, description="most calls in a match; None: no limit of its own")
     timeout: float = Field(10.0, gt=0.0, le=86_400.0, description="seconds that a call may take, a day at most")
+    in_flight: Positive = Field(64, description="most calls of it that run at once; others wait, as do their matches")
+    retries: Count = Field(0, description="how often a call that fails or takes too long is made again")
+    quick: bool = Field(
+        False,
+        description="answers from memory: called between two replies, not beside other play, so that equal runs put "
+        "equal requests into a batch",
+    )
     max_output: Positive = Field(1000, description="characters after which output is cut")
 
     @field_validator("name")

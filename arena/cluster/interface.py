@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from arena.errors import LostEngine
+
 Ref = Any  # a reference to a value in the cluster's object store
 
 
@@ -22,7 +24,7 @@ class WorkerId(NamedTuple):
         return f"{self.kind} {self.number}"
 
 
-class WorkerDied(RuntimeError):
+class WorkerDied(LostEngine):
     """A worker's process ended before its work was done."""
 
     def __init__(self, worker_id: WorkerId, reason: str) -> None:

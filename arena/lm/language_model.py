@@ -54,6 +54,9 @@ class LanguageModel(ChatTokenizer):
         self.shares_prefix = prefix_attention.enable(model)
         self.adapters: SwitchesAdapters | None = None  # on this model's weights; this view runs without them
         self.view = ""  # of several on the same weights
+        self.version: int | None = (
+            None  # updates of the policy in training whose weights these are; None: not in training
+        )
         self._suit_device()
         self._cost: PassCost | None = None
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import httpx2
 
 from arena.errors import EngineError, RetryableError, ServerError, UnusableAnswerError
+from arena.event_loop import LoopThread
 from arena.records import Reply, ReplyRequest
 from arena.remote.chat_completions import (
     NO_QUOTA,
@@ -38,7 +39,6 @@ from arena.remote.rate_limit import RateLimit, backoff, retry_after
 from arena.remote.secret import Secret
 from arena.remote.settings import OPENAI_URL, RemoteSettings
 from arena.remote.usage import Usage, with_cost
-from arena.samplers.event_loop import LoopThread
 from games.common.errors import UsageError, unknown_name
 from roles.role import OnIllegal
 

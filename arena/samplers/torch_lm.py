@@ -210,7 +210,7 @@ class TorchLM:
                 nodes[branching[item]] = values[first : first + count]
                 first += count
         for i, key in enumerate(keys):
-            choice = _choice_distribution(key, prompts[i], tries[i], nodes[i])
+            choice = _choice_distribution(key, prompts[i], tries[i], nodes[i], lm.version)
             check_logprobs(player, choice.cumulated[-1], live=player in self._live)
             self._choices[key] = choice
 
@@ -247,7 +247,9 @@ class TorchLM:
             check_logprobs(player, sum(logprobs), live=player in self._live)
             if ids not in texts:
                 texts[ids] = lm.decode(ids)
-            trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
+            trace = TokenTrace(
+                player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation), lm.version
+            )
             replies.append(Reply(texts[ids], trace))
         for player, lm in models.items():
             if player not in self._live and lm.adapters is None:
@@ -287,12 +289,12 @@ class TorchLM:
 
 
 def _choice_distribution(
-    key: _PromptKey, prompt: Tokens, trie: ReplyTrie, nodes: list[list[float]]
+    key: _PromptKey, prompt: Tokens, trie: ReplyTrie, nodes: list[list[float]], version: int | None
 ) -> _ChoiceDistribution:
     """Return the distribution of one prompt from the masked log-probs of its trie's nodes."""
     by_token = [token_logprobs(trie, nodes, reply) for reply in range(len(trie.replies))]
     replies = [
-        Reply(text, TokenTrace(key.player, prompt, ids, logprobs, key.legal, key.role.temperature))
+        Reply(text, TokenTrace(key.player, prompt, ids, logprobs, key.legal, key.role.temperature, version=version))
         for text, ids, logprobs in zip(trie.replies, trie.tokens, by_token, strict=True)
     ]
     return _ChoiceDistribution(list(accumulate(exp(sum(logprobs)) for logprobs in by_token)), replies)

@@ -158,7 +158,9 @@ class VllmLM:
             return tempered(await self._node(weights, prompt + prefix, allowed), temperature)
 
         index, logprobs = await sample_on_trie(trie, node_logprobs, MatchRng(seed))
-        trace = TokenTrace(weights.player, prompt, trie.tokens[index], logprobs, request.legal, temperature)
+        trace = TokenTrace(
+            weights.player, prompt, trie.tokens[index], logprobs, request.legal, temperature, version=weights.version
+        )
         return self._count_tokens(Reply(trie.replies[index], trace))
 
     async def _sample_free(self, request: ReplyRequest, weights: Weights, prompt: Tokens, seed: int) -> Reply:
@@ -174,7 +176,16 @@ class VllmLM:
             logprobs=0,
         )
         role = request.role
-        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
+        trace = TokenTrace(
+            weights.player,
+            prompt,
+            ids,
+            logprobs,
+            None,
+            role.temperature,
+            tuple(role.truncation),
+            weights.version,
+        )
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
 
     async def _probabilities(self, request: ReplyRequest, weights: Weights, prompt: Tokens) -> tuple[float, ...]:

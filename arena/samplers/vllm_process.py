@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from arena.event_loop import LoopThread
 from arena.lm.chunks import Tokens
-from arena.samplers.event_loop import LoopThread
 from arena.samplers.weight_lock import WeightLock
 from games.common.child_processes import end_with_this
 
@@ -65,6 +65,7 @@ class Weights(NamedTuple):
     player: str
     folder: Path
     bare: bool = False  # the base of adapters by itself, without one
+    version: int | None = None  # of weights in training: ``LanguageModel.version``
 
 
 class VllmProcess:

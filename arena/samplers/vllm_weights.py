@@ -88,8 +88,9 @@ class PlayerWeights:
     def _publish(self, player: str) -> None:
         """Write a live player's weights, under a new name if they differ from the last ones."""
         number, before = next(self._numbers), self._current.get(player)
-        weights = Weights(f"{player}#{number}", number, player, self._folder / str(number))
-        self._live[player].save(weights.folder)
+        lm = self._live[player]
+        weights = Weights(f"{player}#{number}", number, player, self._folder / str(number), version=lm.version)
+        lm.save(weights.folder)
         try:
             self._check(player, weights.folder)
         except UsageError:

@@ -46,7 +46,7 @@ def _settings(prefix: str, **_: Any) -> list[str]:
     from league.cli.showing.settings import run as settings  # reads every table, which takes a second
 
     key, equals, _value = prefix.partition("=")
-    all_settings = settings(argparse.Namespace(word=""))
+    all_settings = settings(argparse.Namespace(word="", all=True))
     if not equals:
         return [f"{setting.name}=" for setting in all_settings]
     kinds = [setting.kind.removesuffix(" or none") for setting in all_settings if setting.name == key]

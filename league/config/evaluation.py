@@ -21,8 +21,8 @@ class BoardConfig(Section):
 
     time: Share = Field(
         0.02,
-        description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit. All figures "
-        "are drawn after the last iteration, which may take more of a short run",
+        description="most of the run's time that its end waits for figures, which are drawn beside the run, or some "
+        "seconds if that is less; 0: no figures, 1: until all are drawn",
     )
     loggers: tuple[LoggerName, ...] = Field(
         (), description="services that also get the metrics of each iteration: wandb, mlflow, trackio"

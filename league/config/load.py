@@ -47,6 +47,11 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
+def preset_table(name: str) -> dict[str, Any]:
+    """Return what a preset's file sets, as it is written."""
+    return _read_toml(PRESETS / f"{name}.toml")
+
+
 def load(
     source: str,
     overrides: Sequence[str] = (),
@@ -245,9 +250,11 @@ def seat_roles(config: RolesConfig, spec: GameSpec, *, probes: bool = False) -> 
     wording = config.wording or "brief"
     worded = {style: load_roles(spec, cards, style, probes=probes) for style in {wording, *config.wordings.values()}}
     policies = [_given_to(config.policy, names, role) or role.policy for role in worded[wording]]
+    stated = {"timeout": config.tool_timeout, "in_flight": config.tool_calls, "retries": config.tool_retries}
+    limits = {name: limit for name, limit in stated.items() if limit is not None}
     return tuple(
         with_overrides(
-            role,
+            _with_tool_limits(role, limits),
             reply=config.reply,
             on_illegal=config.on_illegal,
             retries=config.retries,
@@ -264,6 +271,12 @@ def seat_roles(config: RolesConfig, spec: GameSpec, *, probes: bool = False) -> 
         for policy, *by_wording in zip(policies, *worded.values(), strict=True)
         for role in [dict(zip(worded, by_wording, strict=True))[config.wordings.get(policy, wording)]]
     )
+
+
+def _with_tool_limits(role: Role, limits: Mapping[str, float]) -> Role:
+    """Return a role whose tools have other limits than its card gives them."""
+    tools = tuple([tool.model_copy(update=limits) for tool in role.tools])
+    return role.model_copy(update={"tools": tools}) if limits and tools else role
 
 
 def _inmost(spec: GameSpec) -> str:

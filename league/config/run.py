@@ -85,6 +85,14 @@ class RolesConfig(Section):
         None, description="turns of legal play that a role is shown before its own turn"
     )
 
+    tool_timeout: float | None = Field(
+        None, gt=0.0, le=86_400.0, description="seconds that a call of any tool may take; None: as the cards say"
+    )
+    tool_calls: Positive | None = Field(None, description="most calls of any one tool that run at once; None: cards'")
+    tool_retries: Count | None = Field(
+        None, description="how often a tool's call that fails or takes too long is made again; None: cards'"
+    )
+
     @model_validator(mode="after")
     def _free_replies_cannot_be_masked(self) -> RolesConfig:
         if self.reply == "free" and self.on_illegal == "mask":

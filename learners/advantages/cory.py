@@ -3,7 +3,7 @@
     R = r_pioneer + r_observer    A = (R - mean R) / (std R + epsilon)
 
 over the matches from one start. The paper's critic is replaced by the group. The two swap roles every
-m updates: ``roles.swap_every``.
+m updates: ``matchmaking.swap_every``.
 """
 
 from __future__ import annotations

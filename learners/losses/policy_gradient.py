@@ -1,5 +1,12 @@
 """Surrogates of advantages: ``reinforce``, ``ppo`` and ``gspo``, and what plugins build others with.
 
+With A the advantage of a turn, rho = pi / pi_old at each token, and s = exp(mean over a reply's tokens of log rho):
+
+    reinforce   -log pi A
+    ppo         -min(rho A, clip(rho) A)    (Schulman et al. 2017), with an optional dual clip (Ye et al. 2020)
+    gspo        -min(s A, clip(s) A)        (Zheng et al., arXiv 2507.18071); with ``sequence_mean`` the paper's loss
+
+A ``choice`` reply is one choice of known probability, so there ``gspo`` and ``ppo`` are the same.
 Each takes, for each legal reply or sampled token, the weighted sums of positive advantages (``gains``) and of negative
 advantages (``losses``) that batching has merged. Log-probs are in nats.
 """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Policy:
-    """Trainable weights with AdamW state. ``updates`` counts finished updates.
+    """Trainable weights with AdamW state.
 
     The weights are all of a model's weights, or an adapter on a shared base. ``entropy_means`` are the
     running means that define ``epo``'s entropy band.
@@ -58,6 +58,15 @@ class Policy:
         self._weight_decay, self._optimizer_name = weight_decay, optimizer
         self._reset_optimizer()
         self.average = None if average is None else WeightAverage(self.parameters, average)
+
+    @property
+    def updates(self) -> int:
+        """The number of finished updates: the version of the weights, which every reply of the model carries."""
+        return self._updates
+
+    @updates.setter
+    def updates(self, updates: int) -> None:
+        self._updates = self.lm.version = updates
 
     def _reset_optimizer(self) -> None:
         """Create a new optimiser, without state, for the model's weights."""

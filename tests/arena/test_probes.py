@@ -9,7 +9,7 @@ from support.models.pocket import pocket
 
 from arena.errors import EngineError
 from arena.lm.language_model import LanguageModel
-from arena.records import Belief, MatchRequest, ReplyRequest
+from arena.records import Belief, MatchRequest, Reply, ReplyRequest
 from arena.replays import episode_from_record, episode_to_record, load_episodes, save_episodes
 from arena.samplers.scripted import Random, Script
 from arena.samplers.torch_lm import TorchLM
@@ -17,7 +17,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from roles.cards import load_roles
+from roles.cards import load_roles, with_overrides
 from roles.prompts import messages
 from roles.replies import probed
 
@@ -90,6 +90,29 @@ def test_every_villager_is_asked_before_the_first_turn_and_after_every_turn():
         first = episode.beliefs[0]
         wolf = next(turn for turn in episode.turns if turn.seat == 0).observation.partition(",")[0][8:]
         assert (first.probe, first.after, first.answers, first.truths) == ("wolf", 0, NAMES, (wolf,))
+
+
+def test_a_position_is_asked_about_once_however_often_a_reply_is_refused_there():
+    """Every seat is refused twice before it says something: the positions are 0, 3, 6 … and the end."""
+
+    class Stubborn:
+        beliefs = Script("bayes").beliefs
+
+        def sample(self, wanted):
+            said = Script("bayes").sample(wanted)
+            return [reply if len(one.refusals) == 2 else Reply("Hm.") for one, reply in zip(wanted, said, strict=True)]
+
+    cards = load_roles(make_game(SMALL).spec, probes=True)
+    roles = tuple(with_overrides(role, reply="free", on_illegal="retry", retries=2) for role in cards)
+    engine = Stubborn()
+    episodes = play(
+        requests(SMALL, ["a"], 3), roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game
+    )
+    for episode in episodes:
+        assert [turn.action is None for turn in episode.turns] == [True, True, False] * (len(episode.turns) // 3)
+        for seat in (1, 2):
+            asked = [belief.after for belief in episode.beliefs if belief.seat == seat]
+            assert asked == list(range(0, len(episode.turns) + 1, 3))
 
 
 def test_probes_never_change_what_scripts_play():

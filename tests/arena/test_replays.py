@@ -113,6 +113,20 @@ def test_a_turn_that_was_stored_before_there_were_named_rewards_loads(tmp_path):
     assert load_episodes(path) == [EXAMPLE, paid]
 
 
+def test_a_trace_from_before_turns_had_versions_loads_and_is_written_as_it_was(tmp_path):
+    path = tmp_path / "e.jsonl"
+    trace = TokenTrace("main", (1,), (2,), (-0.5,), None)
+    old, new = (
+        EXAMPLE._replace(turns=tuple(turn._replace(trace=one) for turn in EXAMPLE.turns))
+        for one in (trace, trace._replace(version=7))
+    )
+    save_episodes(path, [old, new])
+    before, after = (json.loads(line)["turns"][0]["trace"] for line in path.read_text().splitlines()[1:])
+    assert "version" not in before
+    assert after == {**before, "version": 7}
+    assert load_episodes(path) == [old, new]
+
+
 def test_one_line_an_episode_in_plain_ascii(tmp_path):
     path = tmp_path / "new" / "folder" / "e.jsonl"
     save_episodes(path, [EXAMPLE, EXAMPLE])

@@ -16,7 +16,7 @@ system = "Work."
 prompt = "{{observation}}"
 reply = "free"
 conduct = {{on_illegal = "forfeit"}}
-tools = [{{name = "ring", description = "rings.", per_match = 1}}]
+tools = [{{name = "ring", description = "rings.", per_match = 1, quick = true}}]
 """
 SPEC = GameSpec("bells", 2, 1, 4, 0.0, 0.0, Utility.GENERAL_SUM, False, has_chance=False)
 
@@ -38,5 +38,5 @@ def test_a_call_of_one_seat_uses_up_none_of_the_others(tmp_path):
         role = cards[seat]
         request = session.begin_turn(ReplyRequest("p", role, game, "", ("go",), (), random.Random(0)))
         call = session.find_call(request, f"{role.answer_open}ring(){role.answer_close}", None)
-        session.run_call(request, call)
+        session.end_call(request, call, session.begin_call(request, call))
     assert outputs == ["rings", "rings", *["No call of ring is left: 1 a match at most."] * 2]

@@ -17,7 +17,7 @@ from games.common.errors import UsageError
 from games.pettingzoo import env
 from games.registry import make_game
 from games.spec import Choices, FreeText
-from games.talk.suspicion import posterior, read_claim
+from games.talk.suspicion import Deal, posterior, read_claim
 from roles.cards import load_roles
 
 WORDS, SIX, SMALL = "hidden_roles", "hidden_roles(seats=6)", "hidden_roles(seats=3,days=1,form=1)"
@@ -278,3 +278,33 @@ def test_what_is_not_legal_is_refused():
         game.apply("vote nobody")
     with pytest.raises(ValueError, match="not legal"):
         make_game(WORDS).apply("two\nlines")
+
+
+def test_with_two_wolves_the_posterior_is_that_of_going_through_all_deals():
+    """All seatings of five and all clues, each as likely as the deal draws it; a wolf names any villager alike."""
+    leaves, open_deals = [], [(Deal(5, 2, 0.6), 1.0)]
+    while open_deals:
+        deal, chance = open_deals.pop()
+        if deal.complete:
+            leaves.append((deal, chance))
+        open_deals += [(deal._replace(drawn=(*deal.drawn, place)), chance * p) for place, p in deal.outcomes()]
+    assert sum(chance for _, chance in leaves) == pytest.approx(1.0)
+    for claims, known in [
+        ({ANN: BOB}, {}),
+        ({EVE: ANN, BOB: ANN, ANN: EVE}, {}),
+        ({DAN: CLEO, CLEO: DAN, BOB: CLEO}, {BOB: False}),
+        ({EVE: DAN, DAN: BOB}, {ANN: True, CLEO: False}),
+    ]:
+        weights = [0.0] * 5
+        for deal, chance in leaves:
+            if any((place in deal.pack) is not is_wolf for place, is_wolf in known.items()):
+                continue
+            for place, claim in claims.items():
+                if place in deal.pack:
+                    chance *= 0.0 if claim in deal.pack else 1 / 3
+                else:
+                    chance *= deal.clue(deal.drawn[:5].index(place)) == claim
+            for place in deal.pack:
+                weights[place] += chance
+        total = sum(weights) / 2
+        assert posterior(5, 2, 0.6, claims, known) == pytest.approx([weight / total for weight in weights], abs=1e-9)

@@ -50,6 +50,28 @@ def test_gains_belong_to_the_seats_last_turn_before():
     assert gain_rewards(episode, 0) == pytest.approx({0: 1.0, 2: 1.0})
 
 
+def test_gains_are_means_over_the_probes_of_the_seat_alone():
+    """Two probes of seat 0 and one of seat 1: 2 bits and 0 come to 1, and then 1 and -1 to 0."""
+    turns = [turn(0), turn(1), turn(0)]
+    wolf = an_episode(turns, {0: (0.125, 0.25, 0.5, 1.0), 1: (0.5, 0.25, 0.5, 1.0)})
+    seer = an_episode(turns, {0: (0.5, 0.5, 0.5, 0.25)}).beliefs
+    episode = wolf._replace(beliefs=(*[one._replace(probe="seer") for one in seer], *wolf.beliefs))
+    assert gain_rewards(episode, 0) == pytest.approx({0: 1.0, 2: 0.0})
+    assert gain_rewards(episode, 1) == pytest.approx({1: 2.0 - 1.0})
+
+
+def test_potentials_are_differences_between_a_seats_turns_and_nothing_at_the_end():
+    """The mean belief of the others is 0.2, 0.25 and 0.5 before seat 0's turns; seat 1's one hearer has 0.6."""
+    turns = [turn(0), turn(1), turn(0), turn(2), turn(0)]
+    episode = an_episode(turns, {2: (0.2, 0.6, 0.1, 0.1, 0.5, 1.0), 1: (0.2, 0.4, 0.4, 0.4, 0.5, 1.0)})
+    potential = {"speaking_potential": True, "gain_potential": True}
+    speaking = shaping_rewards(episode, [Shaping(speaking=2.0, **potential)] + [Shaping()] * 2, [PROBE])
+    assert speaking == pytest.approx((0.1, 0.0, 0.5, 0.0, -1.0))
+    gains = shaping_rewards(episode, [Shaping(), Shaping(-1.0, 3.0, **potential), Shaping(gain=1.0)], [PROBE])
+    assert gains[1] == pytest.approx(0.6 - 3.0 * log2(0.4))
+    assert gains[3] == pytest.approx(log2(1.0) - log2(0.2))
+
+
 def test_speaking_is_paid_the_change_in_the_mean_of_the_others():
     turns = [turn(0, "I suspect Ann"), turn(1, "I suspect Bob"), turn(0, "vote Ann")]
     episode = an_episode(turns, {1: (0.2, 0.4, 0.4, 1.0), 2: (0.2, 0.6, 0.1, 1.0)})

@@ -172,9 +172,20 @@ def test_a_call_that_takes_too_long_is_given_up(clerk):
     assert told(clerk, "sleep(0.0)") == "slept"  # the next call does not wait for it
 
 
-def test_a_call_that_is_given_up_leaves_no_thread(clerk):
+def test_a_call_of_a_quick_tool_that_is_given_up_leaves_no_thread(tmp_path):
+    (tmp_path / "desk.toml").write_text(CARD.replace("timeout = 0.05", "timeout = 0.05, quick = true"))
     before = threading.enumerate()
-    told(clerk, "sleep(60.0)")
+    assert told(load_roles(ReplyQueue.spec, tmp_path), "sleep(60.0)") == "sleep gave no answer within 0.05 seconds."
+    assert threading.enumerate() == before
+
+
+def test_a_call_that_is_given_up_in_a_sleep_does_not_hold_the_process(clerk):
+    before = threading.enumerate()
+    told(clerk, "sleep(0.3)")
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    assert all(thread.daemon for thread in left)
+    for thread in left:
+        thread.join(5.0)
     assert threading.enumerate() == before
 
 

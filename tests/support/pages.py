@@ -5,6 +5,7 @@ import shlex
 
 from support.source import ROOT
 
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))  # what was measured
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -14,13 +15,20 @@ def page_of(name):
     return found
 
 
-EXTENDING = page_of("extending")
+# What a package of one's own may have; its files are named once, over all of these pages.
+EXTENDING = tuple(map(page_of, ("extending", "talk_games", "rules_and_losses", "families")))
+
+
+def text_of(page):
+    """Return the text of a page, or of several."""
+    pages = page if isinstance(page, tuple) else (page,)
+    return "\n".join(one.read_text(encoding="utf-8") for one in pages)
 
 
 def blocks(page):
-    """Yield each code block as (the file named last before it, its language, its text)."""
+    """Yield each code block of a page, or of several, as (the file named last before it, its language, its text)."""
     file = ""
-    for part in re.split(r"(^```.*?^```$)", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
+    for part in re.split(r"(^```.*?^```$)", text_of(page), flags=re.DOTALL | re.MULTILINE):
         if part.startswith("```"):
             head, _, text = part.removesuffix("```").partition("\n")
             yield file, head.removeprefix("```"), text
@@ -30,7 +38,7 @@ def blocks(page):
 
 def prose(page):
     """Return a page without its code blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^```.*?^```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
 
 
 def commands(page, program):
@@ -39,4 +47,4 @@ def commands(page, program):
     lines += re.findall(r"`([^`\n]+)`", prose(page))
     for line in lines:
         if line.startswith(f"{program} "):
-            yield shlex.split(line, comments=True)[1:]
+            yield shlex.split(re.split(" >+ ", line)[0], comments=True)[1:]

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.pages import EXTENDING, PAGES, blocks, commands, page_of, prose
+from support.pages import EXTENDING, PAGES, RESULTS, blocks, commands, page_of, prose
 from support.source import ROOT
 
 from league.cli.commands import COMMANDS, written
@@ -21,10 +21,11 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def test_every_rule_is_told():
-    """On the page of credit, with every setting that it has."""
-    told = page_of("credit").read_text(encoding="utf-8")
+    """On the page of credit rules, with every setting that it has; and the page of credit says when to take it."""
+    told, when = (page_of(name).read_text(encoding="utf-8") for name in ("credit_rules", "credit"))
     for name, rule in RULES.items():
-        assert re.search(rf"\*\*{name}\b", told), name
+        assert re.search(rf"^## {name}$", told, flags=re.M), name
+        assert f"`{name}`" in when, name
         for key in rule.settings.model_fields:
             assert f"`credit.{name}.{key}`" in told, key
 
@@ -39,7 +40,7 @@ def test_every_matchmaking_rule_has_a_weight():
 @every_page
 def test_examples_run(page, capsys):
     for _, language, text in blocks(page):
-        if language == "python" and page not in (EXTENDING, page_of("python")):  # which have their own tests
+        if language == "python" and page not in (*EXTENDING, page_of("python")):  # which have their own tests
             exec(compile(text, str(page), "exec"), {})  # ours: it stands in this repository
             assert capsys.readouterr().out
 
@@ -71,13 +72,15 @@ def test_settings_exist(page):
             assert key in sections[section].model_fields, f"{section}.{key}"
     made = {file.rsplit("/", 1)[-1].removesuffix(".py") for file, _, _ in blocks(EXTENDING)}
     for name, key in re.findall(r"credit\.(\w+)\.(\w+)", page.read_text(encoding="utf-8")):
-        if not (page == EXTENDING and name in made):
+        if not (page in EXTENDING and name in made):
             assert key in RULES[name].settings.model_fields, f"credit.{name}.{key}"
     for key in re.findall(r"`games\.[A-Z]+\.(\w+)", page.read_text(encoding="utf-8")):
         assert key in GameConfig.model_fields, key
 
 
-@every_page
+@pytest.mark.parametrize(
+    "page", [*PAGES, *RESULTS, *ROOT.glob("C*.md")], ids=lambda page: f"{page.parent.name}/{page.name}"
+)
 def test_links_lead_somewhere(page):
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", prose(page)):
         if target.startswith(("http://", "https://")):
@@ -95,5 +98,5 @@ def test_files_exist(page):
     made = {file for file, language, _ in blocks(EXTENDING) if language in ("python", "toml")}
     places = ("benchmarks", "docs", "tests", *PACKAGES)
     for name in re.findall(r"`((?:\w+/)+[\w*.-]*)`", prose(page)):
-        if name.split("/")[0] in places and not (page == EXTENDING and name in made):
+        if name.split("/")[0] in places and not (page in EXTENDING and name in made):
             assert list(ROOT.glob(name.rstrip("/"))), name

@@ -3,12 +3,11 @@
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 
 import pytest
-from support.pages import EXTENDING, blocks, commands
+from support.pages import EXTENDING, blocks, commands, page_of, text_of
 from support.source import ROOT
 
 from games.spec import FreeText, Game
@@ -47,9 +46,7 @@ def finish(game, seats, seed=0):
 
 
 def test_the_recipe_is_short():
-    page = EXTENDING.read_text(encoding="utf-8")
-    [section] = re.findall(r"^## A game with free talk and a judge$.*?(?=^## )", page, re.MULTILINE | re.DOTALL)
-    assert section.count("\n") < 120
+    assert text_of(page_of("talk_games")).count("\n") < 120
     assert len(FILES) == 3
 
 

@@ -17,7 +17,15 @@ SUBJECTS = {
     "extend": "What you can add",
     "research": "What studies found",
 }  # a folder each
-MOVED = {"results": "findings"}  # pages that were merged into others
+MOVED = {
+    "results": "findings",
+    "programs": "serving",
+    "exploiters": "robustness",
+    "prompts": "roles",
+    "curriculum": "starts",
+    "latent": "one_model",
+    "teachers": "one_model",
+}  # pages that were merged into others
 INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the first into the second
 
 

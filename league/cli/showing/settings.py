@@ -1,11 +1,15 @@
-"""``league show settings [WORD]``: every setting of a run, read from the tables of its configuration."""
+"""``league show settings [WORD]``: the settings of a run, read from the tables of its configuration.
+
+Without a word: what people set, by subject, which is what any preset sets. ``--all`` shows the rest.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 from games.common.errors import unknown_name
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
 
-EXAMPLES = ("", "entropy", "credit.rae", "matchmaking --json")
+EXAMPLES = ("", "--all", "entropy", "credit.rae", "matchmaking --json")
 USER_KEYS = {"games": "GAME", "policies": "NAME"}  # tables whose keys the user chooses
 NEEDS = {  # by the beginning of a setting's name: the need of the credit rules that it is for
     "critic.": "values",
@@ -32,6 +36,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "word", nargs="?", metavar="WORD", help="one setting by its name, or all with this in their names or meanings"
     )
+    parser.add_argument("--all", action="store_true", help="every setting, not only those that a preset sets")
     add_json_option(parser)
 
 
@@ -47,12 +52,17 @@ class Setting(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> list[Setting]:
-    """Return the settings with a word in their names or meanings. Raises UsageError where there is none."""
+    """Return the settings with a word in their names or meanings; without a word and ``--all`` those of presets.
+
+    Raises UsageError where there is none.
+    """
     from games.common.registry import listed
     from league.config.plugins import config_model
 
     listed()  # so that their settings are listed
     settings = list(_settings(config_model(), ""))
+    if not arguments.word and not arguments.all:
+        return of_presets(settings)
     word = (arguments.word or "").lower()
     exact = [setting for setting in settings if setting.name.lower() == word]
     chosen = exact or [
@@ -63,20 +73,44 @@ def run(arguments: argparse.Namespace) -> list[Setting]:
     return chosen
 
 
+def of_presets(settings: Sequence[Setting]) -> list[Setting]:
+    """Return the settings that a preset sets."""
+    from league.config.load import preset_names, preset_table
+
+    given = {key for name in preset_names() for key in _keys(preset_table(name), "")}
+
+    def pattern(setting: Setting) -> str:
+        return re.escape(setting.name).replace("NAME", "[^.]+").replace("GAME", ".+")
+
+    return [setting for setting in settings if any(re.fullmatch(pattern(setting), key) for key in given)]
+
+
+def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Yield the name of everything in a table, tables in it too."""
+    for key, value in table.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{key}.")
+
+
 def to_json(report: Sequence[Setting]) -> list[dict[str, Any]]:
     """Return the settings as JSON data."""
     return [setting._asdict() for setting in report]
 
 
 def print_report(report: Sequence[Setting], console: Console) -> None:
-    """Print each setting with its type, its default, its family and its meaning."""
-    for setting in report:
+    """Print each setting with its type, its default, its family and its meaning, by table."""
+    tables = [setting.name.rpartition(".")[0].partition(".")[0] for setting in report]
+    for setting, table, before in zip(report, tables, [tables[0], *tables], strict=False):
+        if table != before:
+            console.print()
         default = "required" if setting.required else f"default {_written(setting.default)}"
         of = f"; {setting.of}" if setting.of else ""
         console.print(f"{setting.name}  ({setting.kind}; {default}{of})", markup=False)
         console.print(f"    {setting.meaning}", markup=False)
     console.print(
-        f"\n{len(report)} settings. One is changed by `league train PRESET --set NAME=VALUE`, or in a TOML file.",
+        f"\n{len(report)} settings. One is changed by `league train PRESET --set NAME=VALUE`, or in a TOML file. All "
+        "there are: league show settings --all",
         markup=False,
     )
 

@@ -2,7 +2,7 @@
 
 ``FOLDER/root`` is a run of one iteration that all members of ``FOLDER/g000`` continue, so that their weights share one
 beginning. After each generation ``breed.json`` lists its members, what each descends from, and the budget spent; a
-killed process resumes from it. The elite is the best run so far: another replaces it only through the gate, so it
+killed process resumes from it. A member whose training fails ranks last, and its slot continues the best. The elite is the best run so far: another replaces it only through the gate, so it
 never gets worse.
 """
 
@@ -35,10 +35,12 @@ from league.population.storage.run_dir import Run, check_unused
 from league.training.checkpoints.checkpoint import finished_iterations, has_checkpoint
 from league.training.checkpoints.run_state import Beginning
 from league.training.loop.evolve import Replacement, evolve
+from league.training.loop.failures import LearningFailed
 from league.training.loop.session import Outcome, resume, train
 from league.training.snapshots.judged_games import most_matches
 
 BREED_FILE, PLAN_FILE = "breed.json", "breed.toml"
+FAILED_FILE = "failed.json"  # of a member whose training failed: why
 
 Tell = Callable[[str], None]
 
@@ -111,7 +113,7 @@ class Breeding:
         }
 
     def candidates(self, generation: int) -> list[Candidate]:
-        """Return the members of a finished generation, by slot."""
+        """Return the members of a finished generation, by slot, those that failed among them."""
         rows = self.history[generation]["members"]
         return [Candidate(row["name"], self.folder / row["run"], row["settings"]) for row in rows]
 
@@ -131,21 +133,29 @@ class Breeding:
         now = self.candidates(generation - 1)
         before = self.candidates(generation - 2) if generation > 1 else [None] * len(now)
         order = [self.folder / run for run in self.history[-1]["ranking"]]
-        ranking = tuple(sorted(now, key=lambda candidate: order.index(candidate.run)))
-        return [
-            self._rule.make(
-                Slot(
-                    candidate,
-                    ranking,
-                    self.better,
-                    earlier,
-                    self.config.descent,
-                    self._rng("descent", generation, number),
-                    self._operations,
-                )
+        ranking = tuple(sorted(filter(_learned, now), key=lambda candidate: order.index(candidate.run)))
+        slots = [
+            Slot(
+                candidate,
+                ranking,
+                self.better,
+                earlier if earlier is not None and _learned(earlier) else None,
+                self.config.descent,
+                self._rng("descent", generation, number),
+                self._operations,
             )
             for number, (candidate, earlier) in enumerate(zip(now, before, strict=True))
         ]
+        return [self._rule.make(slot) if _learned(slot.candidate) else self._after_failure(slot) for slot in slots]
+
+    def _after_failure(self, slot: Slot) -> Descent:
+        """Return the descent of the run that replaces a failed one: it continues the best, in other matches."""
+        best = slot.ranking[0]
+        settings = explored(best.settings, slot.settings, slot.rng) if self._rule.explores else best.settings
+        how = f"took over {best.newest}, as {slot.candidate.newest} failed"
+        if settings != best.settings:
+            how += f"; explores {_written(settings)}"
+        return Descent(best, settings, parents=(best.newest,), how=how, reseed=True)
 
     def _first(self) -> list[Descent]:
         """Return the first generation, all from the root; if settings mutate, only one keeps the root's."""
@@ -153,6 +163,8 @@ class Breeding:
         if not has_checkpoint(root):
             shutil.rmtree(root, ignore_errors=True)  # left by a process that was killed during its cold start
             self._check_finished(train(self.config, root, watch=lambda *_: True), 1)  # stops after one iteration
+        elif finished_iterations(root) < 1:  # the checkpoint before the first iteration: killed while that ran
+            self._check_finished(resume(root, watch=lambda *_: True), 1)
         root_settings = _mutable(self.config)
         descents = []
         for number in range(self.budget.members):
@@ -163,14 +175,18 @@ class Breeding:
         return descents
 
     def _train(self, generation: int, number: int, descent: Descent) -> Candidate:
-        """Make a member, or resume it, and train it to the end of its generation."""
+        """Make a member, or resume it, and train it to the end of its generation, or until its training fails."""
         member = Candidate(f"m{number}", self.folder / f"g{generation:03d}" / f"m{number}", descent.settings)
         start = 0 if descent.source.name == ROOT else finished_iterations(descent.source.run)
         end = start + self.budget.iterations
         if not has_checkpoint(member.run):
             self._begin(member, descent, start, derive_seed(self.config.seed, "member", generation, number))
-        if finished_iterations(member.run) < end:
-            self._check_finished(resume(member.run, watch=lambda iteration, _: iteration >= end), end)
+        if finished_iterations(member.run) < end and _learned(member):
+            try:
+                self._check_finished(resume(member.run, watch=lambda iteration, _: iteration >= end), end)
+            except LearningFailed as failure:
+                atomic_write(member.run / FAILED_FILE, json.dumps({"why": str(failure)}, indent=1))
+                self._tell(f"{member.run} failed, ranks last, and is replaced. {failure}")
         return member
 
     def _check_finished(self, outcome: Outcome, end: int) -> None:
@@ -204,13 +220,23 @@ class Breeding:
         return replacements
 
     def _record(self, generation: int, members: list[Candidate], descents: list[Descent]) -> dict[str, Any]:
-        """Return a generation's row: its members, which is better, and the elite."""
-        for first in members:
-            for second in members:
+        """Return a generation's row: its members, which is better, and the elite.
+
+        Raises LearningFailed if all its members failed.
+        """
+        able = [member for member in members if _learned(member)]
+        if not able:
+            raise LearningFailed(
+                f"All members of {members[0].run.parent} failed, the last one so: {_failure(members[-1])} Change the "
+                f"settings in {self.folder / PLAN_FILE}, remove {members[0].run.parent}, and resume."
+            )
+        for first in able:
+            for second in able:
                 if first.run != second.run:
                     self.better(first, second)
-        order = ranked([member.run for member in members], self._verdicts)
-        best = next(member for member in members if member.run == order[0])
+        order = ranked([member.run for member in able], self._verdicts)
+        best = next(member for member in able if member.run == order[0])
+        order += [member.run for member in members if member not in able]
         rows = [self._row(member, descent) for member, descent in zip(members, descents, strict=True)]
         return {
             "generation": generation,
@@ -226,8 +252,8 @@ class Breeding:
             "settings": dict(member.settings),
             "parents": list(descent.parents) or [descent.source.newest],
             "how": descent.how or "went on",
-            "values": exact_values(self.config, member.run),
-        }
+            "values": exact_values(self.config, member.run) if _learned(member) else None,
+        } | ({} if _learned(member) else {"failed": _failure(member)})
 
     def _elite(self, best: Candidate) -> dict[str, Any]:
         """Return the elite; the best of a generation becomes it only if the gate lets it through."""
@@ -292,6 +318,16 @@ def _mutable(config: RunConfig) -> dict[str, float]:
             raise UsageError(f"descent.mutate names {name}, which is {value!r} here. Name settings that are numbers.")
         values[name] = float(value)
     return values
+
+
+def _learned(member: Candidate) -> bool:
+    """Return whether a member's training has not failed."""
+    return not (member.run / FAILED_FILE).is_file()
+
+
+def _failure(member: Candidate) -> str:
+    """Return why a member's training failed."""
+    return str(json.loads((member.run / FAILED_FILE).read_text(encoding="utf-8"))["why"])
 
 
 def _written(settings: Mapping[str, float]) -> str:

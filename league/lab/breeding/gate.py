@@ -98,5 +98,5 @@ def _error(estimate: Estimate) -> float:
 
 def ranked(runs: Sequence[Path], verdicts: Mapping[tuple[Path, Path], Gain]) -> list[Path]:
     """Return runs by their mean gain over all others, the best first; equals keep their order."""
-    mean = {run: fmean([verdicts[run, other].gain for other in runs if other != run]) for run in runs}
+    mean = {run: fmean([verdicts[run, other].gain for other in runs if other != run] or [0.0]) for run in runs}
     return sorted(runs, key=lambda run: -round(mean[run], 12))

@@ -287,4 +287,5 @@ class ClusterEngine:
                 self._policy_of[player],
                 isinstance(lm, AdapterLM),
                 live=True,
+                updates=lm.version,
             )

@@ -152,7 +152,9 @@ class _MessageLoader:
     def with_weights(self, folder: Path) -> LanguageModel:
         """Return a model with the message's weights; ``folder`` is not read."""
         with tempfile.TemporaryDirectory() as unpacked:
-            return self._loader.with_weights(write_files(fetch(self._message.files), Path(unpacked)))
+            lm = self._loader.with_weights(write_files(fetch(self._message.files), Path(unpacked)))
+        lm.version = self._message.updates
+        return lm
 
 
 class _EngineFolder:
@@ -184,6 +186,7 @@ class _MessageSaver:
 
     def __init__(self, message: WeightMessage, folder: _EngineFolder) -> None:
         self._message, self._folder = message, folder
+        self.version = message.updates
 
     def save(self, folder: Path) -> None:
         """Write the model's files."""

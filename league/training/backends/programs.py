@@ -61,7 +61,7 @@ class RunPrograms:
         if self._server is None:
             return ""
         roles = " and ".join(self._settings.roles)
-        return f"Programs take the turns of {roles}: they ask {self._server.url} (league show docs programs)."
+        return f"Programs take the turns of {roles}: they ask {self._server.url} (league show docs serving)."
 
     def sampler(self, engine: Sampler) -> ProgramSampler:
         """Return an engine like ``engine``, with programs in their roles."""

@@ -28,6 +28,7 @@ class WeightMessage(NamedTuple):
     policy: str
     adapter: bool
     live: bool  # in training: the next version replaces this one
+    updates: int | None = None  # of weights in training: ``LanguageModel.version``
 
 
 class BaseWeights(NamedTuple):

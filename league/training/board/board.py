@@ -1,13 +1,13 @@
-"""The board of a run: each iteration's metrics, and figures and texts after snapshots, within a share of its time.
+"""The board of a run: each iteration's metrics, and figures and texts after snapshots.
 
-Metrics do not depend on the clock. Figures do: they are drawn, the oldest drawing first, as long as logging and drawing
-stay within ``board.time`` of the run, and all of them after the last iteration, no matter how short the run was.
+Figures are drawn beside the run (``league.training.board.painter``); what they show depends on their snapshot alone.
 Nothing here touches the weights or draws a random number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from arena.records import Episode, flatten_episodes
@@ -17,24 +17,26 @@ from league.config.context import RunContext
 from league.population.storage.sampled_matches import SampledMatch
 from league.theory.exact.strategy_states import NAMED
 from league.training.board.comparison import Comparison
-from league.training.board.figures.canvas import pixels
 from league.training.board.loggers import Loggers
 from league.training.board.metrics_log import MetricsLog, read_metrics, read_mixtures
 from league.training.board.observer import FigureData, RoleConduct
 from league.training.board.observers import MONITORS, drawn_metrics, figures
+from league.training.board.painter import Painter
+from league.training.board.painting import Picture
 from league.training.board.questions import Chart, layout
 from league.training.board.transcripts import tell_match, tell_utterances
 from league.training.checkpoints.run_state import RunState
 from league.training.monitors.alarm import Win
 from league.training.monitors.alarms import Alarm
-from league.training.monitors.phases import DrawingBudget, PhaseClock
+from league.training.monitors.phases import PhaseClock
 from league.training.snapshots.measure import PopulationMeasurement
 from league.training.starts.gallery import gallery
 
 # The metrics of each game by which HParams compares runs.
 COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "welfare", "score_against_random")
 
-SHARE_AT_END = "time/board_at_end"  # the share of the run's time for logging and drawing, the last figures included
+SHARE_AT_END = "time/board_at_end"  # the share of the run's time for logging and for waiting for the last figures
+PATIENCE = 6.0  # seconds that the end of a run waits for figures, if ``board.time`` is not more of the run
 
 
 class Frozen(NamedTuple):
@@ -53,19 +55,35 @@ class Board:
     """Writes ``metrics.jsonl``, ``mixtures.jsonl`` and ``tb/`` of one run."""
 
     def __init__(
-        self, context: RunContext, state: RunState, phases: PhaseClock, loggers: Loggers | None = None
+        self,
+        context: RunContext,
+        state: RunState,
+        phases: PhaseClock,
+        loggers: Loggers | None = None,
+        warn: Callable[[str], None] = print,
     ) -> None:
         self._loggers = loggers or Loggers()
         self._context, self._config, self._run_dir, self._state = context, context.config, context.run_dir, state
-        self._phases, self._budget = phases, DrawingBudget(context.config.board.time, phases)
+        self._phases, self._painter = phases, Painter(self._deliver, warn)
         self._log: MetricsLog | None = None
         self._is_drawn = drawn_metrics()
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
-        self._drawn: dict[str, int] = {}  # the iteration of each figure's last drawing
+
+    def finish(self) -> None:
+        """Wait for the last figures, at the end of a run."""
+        share, started_at = self._config.board.time, self._phases.clock()
+        if self._log is None or not share:
+            return
+        elapsed = started_at - self._phases.started
+        self._painter.finish(max(PATIENCE, share * elapsed) if share < 1.0 else math.inf)
+        now = self._phases.clock()
+        spent = (self._phases.logged + now - started_at) / max(now - self._phases.started, 1e-9)
+        self._log.later(SHARE_AT_END, spent, self._state.iteration)
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the log, whatever is left to draw."""
+        self._painter.close()
         if self._log is not None:
             self._log.close()
         self._loggers.close()
@@ -84,7 +102,6 @@ class Board:
 
         Where the snapshot was measured there are mixtures, distributions and figures too.
         """
-        started_at = self._phases.clock()
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
         self._loggers.write(iteration, {short_metric(name): value for name, value in metrics.items()})
@@ -98,7 +115,7 @@ class Board:
             self._mixtures.append({"iteration": iteration, **self._state.mixtures})
             if self._config.board.time:
                 self._distributions(log, iteration, frozen)
-                self._draw(log, iteration, alarms, frozen, started_at)
+                self._painter.draw(iteration, figures(self._figure_data(iteration, alarms, frozen)))
         if snapshot:
             log.flush()
 
@@ -149,11 +166,13 @@ class Board:
         for game in pool.games():
             log.text(f"tasks/{game}", gallery(pool.starts(game), f"{game} at iteration {iteration}"), iteration)
 
-    def _draw(
-        self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, started_at: float
-    ) -> None:
-        """Draw what there is time for, the oldest drawing first; after the last iteration, draw all figures."""
-        data = FigureData(
+    def _deliver(self, picture: Picture) -> None:
+        """Write a figure that was drawn, in the painter's thread."""
+        if self._log is not None:
+            self._log.figure(picture)
+
+    def _figure_data(self, iteration: int, alarms: Sequence[Alarm], frozen: Frozen) -> FigureData:
+        return FigureData(
             iteration,
             self._context.specs,
             self._history,
@@ -167,19 +186,6 @@ class Board:
             self._state.ratings,
             self._config.evaluation.anchors,
         )
-        tasks = figures(data)
-        progress = iteration / self._config.iterations
-        for name in sorted(tasks, key=lambda name: self._drawn.get(name, -1)):
-            spent = self._phases.clock() - started_at
-            if progress < 1.0 and not self._budget.affords(name, len(tasks), max(progress, 1e-6), spent):
-                break
-            with self._budget.measure(name):
-                log.figure(name, pixels(tasks[name]()), iteration)
-            self._drawn[name] = iteration
-        if progress >= 1.0:
-            now = self._phases.clock()
-            share = (self._phases.logged + now - started_at) / max(now - self._phases.started, 1e-9)
-            log.later(SHARE_AT_END, share, iteration)
 
 
 def _observed(context: RunContext, game: str) -> dict[str, Chart]:

@@ -11,7 +11,6 @@ import socket
 import struct
 import time
 from collections.abc import Container, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +42,10 @@ class EventFile:
         tensor = {"dtype": "DT_STRING", "string_val": [markdown.encode()], "tensor_shape": {"dim": [{"size": 1}]}}
         self._summary([{"tag": tag, "metadata": _metadata("text"), "tensor": tensor}], step)
 
-    def image(self, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
-        """Write a picture, [height, width, 3]."""
-        from PIL import Image
-
-        encoded = BytesIO()
-        Image.fromarray(pixels).save(encoded, "PNG", compress_level=3)
-        height, width, depth = pixels.shape
-        image = {"height": height, "width": width, "colorspace": depth, "encoded_image_string": encoded.getvalue()}
-        self._summary([{"tag": tag, "image": image}], step)
+    def append(self, record: bytes) -> None:
+        """Write a record that was made elsewhere, such as ``image_record``; any thread may do so."""
+        self._file.write(record)
+        self._file.flush()
 
     def histogram(self, tag: str, values: NDArray[np.float64], step: int) -> None:
         """Write the distribution of at least one value, in equal bins."""
@@ -124,13 +118,23 @@ class EventFile:
         self._add(step, summary={"value": values})
 
     def _add(self, step: int, **content: Any) -> None:
-        """Write one event as a record: its length and its bytes, each followed by its checksum."""
-        from tensorboard.compat.proto.event_pb2 import Event
+        self._file.write(_record(step, **content))
 
-        record = Event(wall_time=time.time(), step=step, **content).SerializeToString()
-        length = struct.pack("<Q", len(record))
-        checksums = (struct.pack("<I", _masked_checksum(part)) for part in (length, record))
-        self._file.write(length + next(checksums) + record + next(checksums))
+
+def image_record(tag: str, png: bytes, height: int, width: int, step: int) -> bytes:
+    """Return the record of a picture, which is a PNG in colours."""
+    image = {"height": height, "width": width, "colorspace": 3, "encoded_image_string": png}
+    return _record(step, summary={"value": [{"tag": tag, "image": image}]})
+
+
+def _record(step: int, **content: Any) -> bytes:
+    """Return one event as a record: its length and its bytes, each followed by its checksum."""
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    record: bytes = Event(wall_time=time.time(), step=step, **content).SerializeToString()
+    length = struct.pack("<Q", len(record))
+    checksums = (struct.pack("<I", _masked_checksum(part)) for part in (length, record))
+    return length + next(checksums) + record + next(checksums)
 
 
 def _metadata(plugin: str, content: bytes = b"") -> dict[str, Any]:

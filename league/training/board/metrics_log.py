@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from games.aliases import short_metric
 from games.common.errors import DamagedFile
 from games.common.files import atomic_write
 from league.training.board.event_file import Charts, EventFile
+from league.training.board.painting import Picture
 from league.training.monitors.alarms import Alarm
 
 METRICS_FILE = "metrics.jsonl"
@@ -76,12 +76,12 @@ class MetricsLog:
         with (self._run_dir / MIXTURES_FILE).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"iteration": iteration, **weights}) + "\n")
 
-    def figure(self, name: str, pixels: NDArray[np.uint8], iteration: int) -> None:
-        """Write a figure, [height, width, 3], and its name beside the event files, which are slow to read."""
+    def figure(self, picture: Picture) -> None:
+        """Write a figure, and its name beside the event files, which are slow to read. One thread at a time may."""
         names = figures_of(self._run_dir)
-        if name not in names:
-            atomic_write(self._run_dir / TENSORBOARD_FOLDER / FIGURES_FILE, json.dumps([*names, name]))
-        self._events.image(name, pixels, iteration)
+        if picture.name not in names:
+            atomic_write(self._run_dir / TENSORBOARD_FOLDER / FIGURES_FILE, json.dumps([*names, picture.name]))
+        self._events.append(picture.record)
 
     def text(self, name: str, text: str, iteration: int) -> None:
         """Write a text, which TensorBoard shows verbatim, whatever a model wrote in it."""

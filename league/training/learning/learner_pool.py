@@ -59,9 +59,13 @@ class LearnerFailed(RuntimeError):
     """A learner process ended before its work was done; the message says how."""
 
 
-def learner_failed(what: str, iteration: int, run_dir: Path) -> LearnerFailed:
+class LearnerLost(LearnerFailed):
+    """A learner process was killed or went silent, which says nothing about what it was learning."""
+
+
+def learner_failed(what: str, iteration: int, run_dir: Path) -> LearnerLost:
     """Return the error of a run that has lost a learner; ``what`` is a sentence about it."""
-    return LearnerFailed(
+    return LearnerLost(
         f"{what} Everything up to iteration {iteration} is saved. To go on:\n"
         f"  league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
     )

@@ -31,14 +31,18 @@ class RunFailed(RuntimeError):
     """
 
 
+class LearningFailed(RunFailed):
+    """Training stopped because of what was learned, not because of the machine: resuming would meet it again."""
+
+
 def stop_if_going_wrong(config: RunConfig, state: RunState) -> None:
-    """Raise RunFailed if nearly all replies of a role have been illegal, or an alarm of ``alarms.stop`` rings."""
+    """Raise LearningFailed if nearly all replies of a role have been illegal, or an alarm of ``alarms.stop`` rings."""
     saved = f"Everything up to iteration {state.iteration} is saved."
     if reason := why_to_stop(state.alarms, config.alarms, bool(config.pretrained(state.policies))):
-        raise RunFailed(f"{reason} {saved}")
+        raise LearningFailed(f"{reason} {saved}")
     for alarm in (Alarm(*fields) for fields in state.alarms.get("ringing", [])):
         if alarm.name in config.alarms.stop:
-            raise RunFailed(
+            raise LearningFailed(
                 f"{alarm} alarms.stop names {alarm.name}, so the run stops here. {saved} To go on all the same, resume "
                 "it with --set alarms.stop=[]."
             )

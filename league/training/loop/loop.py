@@ -77,6 +77,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         stop_if_going_wrong(context.config, state)
         if stop.requested:
             break
+    league.finish_board()
     publish(context.run_dir, state)
     return state.iteration >= context.config.iterations
 
@@ -113,7 +114,8 @@ class League:
         self._engine = self.rollouts.engine
         models = map(self.config.model_of, state.policies)
         self.phases = clock_of_models({(model.device, model.dtype) for model in models})
-        self._board = Board(context, state, self.phases, services.loggers)
+        warn = self.view.print_line if self.view is not None else print
+        self._board = Board(context, state, self.phases, services.loggers, warn)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
@@ -256,6 +258,10 @@ class League:
             metrics = metrics | observe(record._replace(conducts=frozen.conducts), of_snapshots=True)
         seconds = {"seconds": time.perf_counter() - self._started}
         return metrics | self.phases.metrics() | seconds | alarm_metrics, alarms
+
+    def finish_board(self) -> None:
+        """Wait for figures that are still being drawn."""
+        self._board.finish()
 
     @counts_as("save")
     def checkpoint(self) -> None:

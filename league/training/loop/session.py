@@ -41,11 +41,11 @@ from league.training.evidence.teacher_names import with_lasting_judge, with_last
 from league.training.evidence.teachers import Teachers
 from league.training.interfaces import Deployment
 from league.training.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
-from league.training.learning.learner_pool import LearnerFailed
+from league.training.learning.learner_pool import LearnerFailed, LearnerLost
 from league.training.learning.learner_process import FAILED_BATCH_FILE
 from league.training.learning.policies import policies_for_resume, start_policies
 from league.training.learning.starts import first_starts
-from league.training.loop.failures import RunFailed, telling_of_a_full_disk, telling_of_memory
+from league.training.loop.failures import LearningFailed, RunFailed, telling_of_a_full_disk, telling_of_memory
 from league.training.loop.interrupt import StopRequest
 from league.training.loop.loop import League, Services, run_loop
 from league.training.loop.recovery import check_never_trained, check_state, go_back, telling_what_to_do
@@ -281,9 +281,11 @@ class _Session:
         except LearningError as error:
             path = run_dir / FAILED_BATCH_FILE
             atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
-            raise RunFailed(f"{error} The batch is in {path}.") from error
-        except (LearnerFailed, NotFinite) as error:
+            raise LearningFailed(f"{error} The batch is in {path}.") from error
+        except LearnerLost as error:
             raise RunFailed(str(error)) from error
+        except (LearnerFailed, NotFinite) as error:
+            raise LearningFailed(str(error)) from error
         finally:
             state.close()
         return Outcome(run_dir, finished, state.iteration, usage)

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 PAGES = Path("/proc/self/statm")  # where it exists: memory in pages, the second number is resident memory
 PHASES = ("play", "learn", "wait", "evaluate", "watch", "log", "save", "rest")
 MIB = 2**20
-_FIRST, _TYPICAL = 1.0, 0.25  # seconds of the first figure, which imports matplotlib, and of any other
 
 
 class PhaseClock:
@@ -120,38 +119,3 @@ def _accelerator_memory() -> dict[str, float]:
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return {}
     return {"memory/accelerator": torch.cuda.max_memory_allocated() / MIB}
-
-
-class DrawingBudget:
-    """Decides whether there is time to draw: logging and drawing take at most a share of the run's time so far.
-
-    It reserves the time for drawing everything once at the run's end, which is done in any case.
-    """
-
-    def __init__(self, share: float, phases: PhaseClock) -> None:
-        self._share, self._phases = share, phases
-        self._costs: dict[str, float] = {}  # the last measured seconds of each task
-        self._loaded = False  # whether anything was drawn
-
-    def affords(self, task: str, tasks: int, progress: float, spent_now: float) -> bool:
-        """Return whether a task may be done at ``progress`` of the run in (0, 1); ``tasks`` is the number of all tasks.
-
-        ``spent_now`` are the seconds of the current logging. A task that was never done is assumed to cost the mean of
-        the others.
-        """
-        if self._share >= 1.0:
-            return True
-        mean = sum(self._costs.values()) / len(self._costs) if self._costs else _TYPICAL
-        cost = self._costs.get(task, mean) if self._loaded else _FIRST
-        spent = self._phases.logged + spent_now + cost
-        elapsed = self._phases.clock() - self._phases.started
-        return max(spent, (spent + mean * tasks) * progress) <= self._share * elapsed
-
-    @contextmanager
-    def measure(self, task: str) -> Iterator[None]:
-        """Measure a task's cost. The first one says nothing about the others: it loads libraries that all need."""
-        started_at = self._phases.clock()
-        yield
-        if self._loaded:
-            self._costs[task] = self._phases.clock() - started_at
-        self._loaded = True

@@ -5,7 +5,7 @@ from support.pages import PAGES, blocks, page_of
 
 from games.registry import NATIVE, make_game
 
-PAGE = page_of("games")
+PAGE = (page_of("games"), page_of("native_games"))
 PROMISES = tuple(f"I will give {n}" for n in (4, 4, 4, 4))
 SHOWN = (  # game, outcomes of chance or a seed, actions, the seat that reads
     ("public_goods", 0, (*PROMISES, "give 4", "give 4", "give 0", "give 4", "I will give 2"), 1),

@@ -73,13 +73,13 @@ def test_the_settings_are_all_that_a_configuration_has(capsys):
     expected = set(keys(config.model_dump()))
     for own, told in names.items():
         expected = {key.replace(own, told) for key in expected}
-    listed = report(capsys, "settings")
+    listed = report(capsys, "settings", "--all")
     assert {setting["name"] for setting in listed} == expected
     assert all(setting["meaning"] for setting in listed)
 
 
 def test_a_setting_says_what_it_takes_what_it_means_and_what_it_is_for(capsys):
-    listed = {setting["name"]: setting for setting in report(capsys, "settings")}
+    listed = {setting["name"]: setting for setting in report(capsys, "settings", "--all")}
     assert listed["credit.rae.decay"] == {
         "name": "credit.rae.decay",
         "kind": "number, at least 0 and at most 1",
@@ -94,6 +94,15 @@ def test_a_setting_says_what_it_takes_what_it_means_and_what_it_is_for(capsys):
     assert listed["matchmaking.tree"]["of"] == "for credit.rule = malt"
     assert listed["evaluation.anchors"]["kind"] == "list of words"
     assert listed["seed"]["default"] == 0
+
+
+def test_without_a_word_the_settings_are_those_that_presets_set(capsys):
+    common = {row["name"] for row in report(capsys, "settings")}
+    assert {"iterations", "games.GAME.matches", "policies.NAME.rank", "credit.rule"} <= common
+    assert not {"alarms.collapse", "credit.rae.fold"} & common
+    assert len(common) < 130
+    assert len(report(capsys, "settings", "--all")) > 300
+    assert [row["name"] for row in report(capsys, "settings", "alarms.collapse")] == ["alarms.collapse"]
 
 
 def test_settings_are_found_by_a_word_of_their_meaning(capsys):

@@ -150,7 +150,7 @@ def test_its_player_plays_as_the_snapshot_plays(served, run_dir, capsys):
 
 
 def test_the_code_of_the_page_works(served, run_dir, capsys):
-    [code] = [text for _, language, text in blocks(page_of("engines")) if language == "py"]
+    [code] = [text for _, language, text in blocks(page_of("serving")) if language == "py" and "run.prompt(" in text]
     for told, here in {
         "runs/pocket": str(run_dir),
         "main-000120": "main-000010",

@@ -3,7 +3,8 @@
 import pytest
 
 from league.theory.bayes_accuracy import bayes_accuracies
-from league.theory.exact.exploitability import PolicyTable, uniform_table
+from league.theory.exact.exploitability import PolicyTable, exact_form, uniform_table
+from league.theory.exact.turn_values import turn_values
 
 KUHN = "kuhn_poker"
 
@@ -41,3 +42,29 @@ def test_the_posterior_counts_as_often_as_it_arises():
     """
     found = bayes_accuracies(table(0.0), [table(0.5), table(1.0)]).type
     assert found.by_turn == pytest.approx({0: (0.5 + 0.75) / 2, 1: (0.5 / 0.75)})
+
+
+def test_a_turn_waits_for_the_others_next_action_alone():
+    """Two rounds of a dilemma, moves unseen within a round. One type always cooperates, one defects in the second.
+
+    As first: after its own first turn the other surely cooperates, after its second it is a toss. As second: after its
+    first turn comes the other's second move, a toss; after its second nothing. So (1 + 1/2) / 2, 1/2, and 2/3 in all.
+    """
+    game = "repeated_game(stage_game=matrix_pd(),num_repetitions=2)"
+    even = uniform_table(game)
+    late = {key: second_round(key) for key in even.probabilities}
+    types = [
+        PolicyTable(game, dict.fromkeys(even.probabilities, (1.0, 0.0))),
+        PolicyTable(game, {key: (0.0, 1.0) if is_late else (1.0, 0.0) for key, is_late in late.items()}),
+    ]
+    found = bayes_accuracies(even, types)
+    assert found.action.by_turn == pytest.approx({0: 0.75, 1: 0.5})
+    assert found.action.overall == pytest.approx(2 / 3)
+    assert found.type.by_turn == pytest.approx({0: 0.5, 1: 0.5})
+
+
+def second_round(key):
+    """Return whether an information state is one of the second round: its seat has acted before."""
+    form = exact_form("repeated_game(stage_game=matrix_pd(),num_repetitions=2)")
+    even = [[0.5, 0.5]] * len(form.keys)
+    return turn_values(form, even).turns[form.keys.index(key)] == 1

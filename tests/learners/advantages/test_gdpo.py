@@ -108,3 +108,13 @@ def test_brevity_is_the_price_of_every_reply_of_the_seat():
 def test_all_weights_zero_are_refused():
     with pytest.raises(ValueError, match="all weights are 0"):
         credit("gdpo", PAIRS, weights={RETURN: 0.0})
+
+
+@pytest.mark.parametrize("other", [{"policy": "probe"}, {"game": "leduc_poker"}, {"role": "second", "seat": 1}])
+def test_what_another_policy_or_game_earns_is_no_part_of_the_batch(other):
+    """Its spread of a hundred would shrink ours, whether it comes before, after or between."""
+    wide = groups_of([(0.0, 0.0), (100.0, 1.0)], [(0.0, 0.0), (1.0, 300.0)], **other)
+    weights = {SECOND: 1.0}
+    alone = flat(credit("gdpo", PAIRS, weights=weights).advantages)
+    mixed = [one for pair in zip(wide, PAIRS, strict=True) for one in pair]
+    assert flat(credit("gdpo", mixed, weights=weights).advantages)[1::2] == pytest.approx(alone, abs=1e-9)

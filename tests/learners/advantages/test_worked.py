@@ -170,3 +170,21 @@ def test_gae_with_lambda_one_is_the_return_less_the_value():
     advantages = by_critic(batch, values, trace_decay=1.0)
     assert advantages == near([[-0.75, -2.0, 1.5]])
     assert critic_targets(values, advantages) == near([[-0.5, -1.5, 0.5]])
+
+
+def test_contributions_are_centred_over_the_turns_of_one_game_role_and_policy():
+    """Means over mixed turns: 3 in main's first seat, 10 in its second, 0 of the probe's, 7 in another game."""
+    batch = [
+        trajectory([0.0], policy="probe"),
+        trajectory([0.0, 0.0], total=1.0),
+        trajectory([0.0], role="second", total=5.0),
+        trajectory([0.0], game="leduc_poker"),
+        trajectory([0.0], total=4.0),
+        trajectory([0.0], role="second", total=3.0),
+    ]
+    added = [(0.0,), (1.0, 2.0), (9.0,), (7.0,), (6.0,), (11.0,)]
+    known = [Evidence(contributions=row) for row in added]
+    found = credit("contribution", batch, evidence=known).advantages
+    assert found == near([[0.0], [-2.0, -1.0], [-1.0], [0.0], [3.0], [1.0]])
+    weighed = credit("contribution", batch, evidence=known, outcome=0.5).advantages  # returns 1, 1, 4 and 5, 3
+    assert weighed == near([[0.0], [-2.5, -1.5], [-0.5], [0.0], [4.0], [0.5]])

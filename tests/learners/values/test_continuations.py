@@ -75,6 +75,22 @@ def test_values_are_what_a_seat_still_earns_from_each_turn_on():
         assert values == pytest.approx(exact, abs=0.25)
 
 
+def test_what_was_paid_before_a_turn_is_not_part_of_its_value():
+    """Three rounds of a dilemma, drawn at first and then in agreement, 5 a round: only what is left counts."""
+    name = "repeated_game(stage_game=matrix_pd(),num_repetitions=3)"
+    roles, keys = seat_roles(RolesConfig(), make_game(name).spec), exact_form(name).keys
+    drawn, agreed = (TablePlayer(PolicyTable(name, dict.fromkeys(keys, row))) for row in ((0.5, 0.5), (1.0, 0.0)))
+    requests = [MatchRequest(i, name, i, derive_seed(i), ("main", "main"), (True, True)) for i in range(6)]
+    episodes = plays(roles, lambda _: drawn)(requests)
+    trajectories = to_trajectories(episodes, lambda _: roles, {name: 2.0})[::-1]
+    by_index = {episode.request.index: episode for episode in episodes}
+    continued = ContinuationValues(Continuations(plays(roles, lambda _: agreed), 1), by_index, {name: 2.0})
+    for one, values in zip(trajectories, continued.estimate(trajectories), strict=True):
+        first = [turn.action for turn in by_index[one.match].turns if turn.seat == 0]
+        now = [5.0 if one.seat == 0 or move.casefold().startswith("c") else 0.0 for move in first]
+        assert values == pytest.approx([(paid + 5.0 * (2 - k)) / 2.0 for k, paid in enumerate(now)])
+
+
 def test_the_decisive_turn_has_the_advantage():
     """Who folds the best card to a bet against a player who always bets throws the pot away there, and nowhere else."""
     bets = PolicyTable("kuhn_poker", dict.fromkeys(exact_form("kuhn_poker").keys, (0.0, 1.0)))

@@ -1,4 +1,4 @@
-"""Drawing: the canvas, shared charts, and the commands' pictures. The only place for matplotlib.
+"""MplFigure: the canvas, shared charts, and the commands' pictures. The only place for matplotlib.
 
 May import: nothing of the other rooms.
 """

@@ -7,7 +7,7 @@ pixel and so loses the thin strokes of letters; therefore each pixel is the mean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    Drawing = Figure
+    MplFigure = Figure
 else:  # matplotlib takes half a second to import
-    Drawing = Any
+    MplFigure = Any
+
+# A figure, or a function that draws one: ``functools.partial`` of a function of a module is drawn beside the run.
+Drawing = MplFigure | Callable[[], MplFigure]
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 
@@ -28,7 +31,7 @@ INK, PALE, BAND, ALARM, GOOD = "#222222", "#8a8a8a", "#9ecae1", "#c62828", "#2e7
 COLOURS = ("#1f5fa8", "#d9822b", "#2e8b57", "#a23b72", "#6b5b95", "#8c6d31", "#17808f", "#b5473c", "#5f6b2d", "#7f7f7f")
 
 
-def new_figure(title: str, height: float = HEIGHT) -> Drawing:
+def new_figure(title: str, height: float = HEIGHT) -> MplFigure:
     """Return an empty figure with its title at the top left. ``title`` is shown verbatim."""
     from matplotlib.figure import Figure  # takes half a second to import
 
@@ -37,11 +40,16 @@ def new_figure(title: str, height: float = HEIGHT) -> Drawing:
     return figure
 
 
-def pixels(figure: Drawing) -> Pixels:
-    """Return a figure's pixels, [height, width, 3]."""
+def drawn(drawing: Drawing) -> MplFigure:
+    """Return the figure of a drawing."""
+    return drawing() if callable(drawing) else drawing
+
+
+def pixels(drawing: Drawing) -> Pixels:
+    """Return a drawing's pixels, [height, width, 3]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    canvas: Any = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(drawn(drawing))
     canvas.draw()
     sharp = np.pad(np.asarray(canvas.buffer_rgba())[..., :3].astype(np.uint16), ((0, 1), (0, 1), (0, 0)), mode="edge")
     return ((sharp[:-1, :-1] + sharp[1:, :-1] + sharp[:-1, 1:] + sharp[1:, 1:] + 2) // 4).astype(np.uint8)
@@ -60,7 +68,7 @@ def tidy(axes: Any, title: str = "", y_label: str = "", x_label: str = "") -> No
     axes.set_xlabel(x_label, fontsize=SMALL, color=INK, labelpad=1)
 
 
-def grid(figure: Drawing, panels: int, columns: int) -> list[Any]:
+def grid(figure: MplFigure, panels: int, columns: int) -> list[Any]:
     """Return axes for ``panels`` panels, in rows."""
     rows = -(-panels // columns)
     height = figure.get_figheight()

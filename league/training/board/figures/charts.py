@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from league.training.board.figures.canvas import COLOURS, INK, PALE, SMALL, Drawing, grid, new_figure, plain, tidy
+from league.training.board.figures.canvas import (
+    ALARM,
+    COLOURS,
+    INK,
+    PALE,
+    SMALL,
+    MplFigure,
+    grid,
+    new_figure,
+    plain,
+    tidy,
+)
+
+MOST_ACTIONS = 9  # of a role, in their order of frequency
 
 
 class Curve(NamedTuple):
@@ -16,7 +29,7 @@ class Curve(NamedTuple):
     values: Sequence[float]
 
 
-def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> Drawing:
+def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> MplFigure:
     """Return small multiples of curves by panel, each with its first and latest value."""
     columns = 1 if len(panels) == 1 else 2
     figure = new_figure(title)
@@ -42,7 +55,7 @@ class ByTurn(NamedTuple):
     spreads: Sequence[float]  # standard deviations
 
 
-def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Drawing:
+def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> MplFigure:
     """Return bars of means with their spread by role and turn index, a panel for each of ``rows``."""
     figure = new_figure(title)
     for axes, (name, roles) in zip(grid(figure, len(rows), 1), rows.items(), strict=True):
@@ -71,7 +84,7 @@ def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Drawing:
 
 def draw_shares(
     title: str, steps: Sequence[int], parts: Mapping[str, Sequence[float]], legend: Mapping[str, float], note: str = ""
-) -> Drawing:
+) -> MplFigure:
     """Return parts of a whole over iterations as areas; ``legend`` has the shares in the legend."""
     figure = new_figure(title)
     axes = figure.add_axes((0.075, 0.2, 0.66, 0.66))
@@ -87,4 +100,29 @@ def draw_shares(
     if note:
         figure.text(0.98, 0.02, plain(note), fontsize=SMALL, color=INK, ha="right")
     tidy(axes, x_label="iteration")
+    return figure
+
+
+def draw_actions(title: str, shares: Mapping[str, Mapping[str, Mapping[str, float]]]) -> MplFigure:
+    """Return shares of actions as bars, by role and phase of the match ("turn 1"): role, phase, action."""
+    rows = [(role, phases) for role, phases in shares.items() if phases]
+    figure = new_figure(title)
+    for axes, (role, phases) in zip(grid(figure, len(rows), 1), rows, strict=True):
+        totals: dict[str, float] = {}
+        for of_phase in phases.values():
+            for action, share in of_phase.items():
+                totals[action] = totals.get(action, 0.0) + share
+        actions = sorted(totals, key=lambda action: -totals[action])[:MOST_ACTIONS]
+        width = 0.8 / len(phases)
+        for index, (phase, of_phase) in enumerate(phases.items()):
+            heights = [of_phase.get(action, 0.0) for action in actions]
+            xs = [x + index * width for x in range(len(actions))]
+            axes.bar(xs, heights, width, color=COLOURS[index % len(COLOURS)], label=phase)
+        axes.set_xticks([x + 0.4 - width / 2 for x in range(len(actions))])
+        axes.set_xticklabels([plain(action[:14]) for action in actions])
+        axes.set_ylim(0, 1)
+        axes.set_yticks([0, 0.5, 1])
+        axes.axhline(1.0, color=ALARM, lw=0.5, ls=":")
+        axes.legend(fontsize=SMALL - 1, frameon=False, loc="upper right", ncols=5, handlelength=1)
+        tidy(axes, role)
     return figure

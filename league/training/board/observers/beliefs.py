@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
 
 from arena.records import Episode, flatten_episodes
 from games.aliases import short_name
 from league.config.context import RunContext
-from league.training.board.figures.canvas import COLOURS, INK, PALE, SMALL, Drawing, grid, new_figure, plain, tidy
+from league.training.board.figures.canvas import Drawing
+from league.training.board.figures.strategy import draw_beliefs
 from league.training.board.observer import Figure, FigureData, Observer
 from league.training.board.questions import DOING, Chart
 from league.training.evidence.beliefs import probes_of
@@ -19,7 +21,6 @@ from roles.role import Role, Roles
 
 Metrics = dict[str, float]
 MOST_SPEECHES = 12  # of a match that have their own number on the board
-Series = Mapping[int, float]  # by the number of speeches so far
 
 
 def belief_metrics(episodes: Sequence[Episode], roles: Roles) -> Metrics:
@@ -74,33 +75,7 @@ def beliefs(data: FigureData, game: str) -> Drawing:
     roles = dict.fromkeys(name.removeprefix(f"{game}/belief/").rpartition("/")[0] for name in names)
     belief = {role: data.by_number(f"{game}/belief/{role}/") for role in roles}
     title = f"{short_name(game)}: what do they believe?"
-    return draw_beliefs(title, belief, data.by_number(f"{game}/information/")[0])
-
-
-def draw_beliefs(title: str, belief: Mapping[str, Sequence[Series]], bits: Series) -> Drawing:
-    """Return belief in the truth by role and speeches, and bits by speech.
-
-    ``belief`` has, for each role, the series of the newest iteration and, if there is another, of the first one, which
-    is drawn dotted. ``bits`` are how many the N-th speech told each hearer.
-    """
-    figure = new_figure(title)
-    above, below = grid(figure, 2, 1)
-    for index, (role, series) in enumerate(belief.items()):
-        colour = COLOURS[index % len(COLOURS)]
-        for number, values in enumerate(series):
-            style = {"ls": ":", "lw": 0.9} if number else {"lw": 1.5, "label": plain(role)}
-            above.plot(list(values), list(values.values()), color=colour, **style)
-    above.set_ylim(0, 1)
-    above.legend(fontsize=SMALL - 1, frameon=False, loc="upper left", ncols=4, handlelength=0, labelcolor="linecolor")
-    tidy(above, "belief in the truth after N speeches (dotted: at first)")
-    below.bar(
-        list(bits), list(bits.values()), 0.6, color=[COLOURS[0] if value >= 0 else PALE for value in bits.values()]
-    )
-    below.axhline(0.0, color=INK, lw=0.6)
-    tidy(below, "bits that the N-th speech told each hearer")
-    for axes in (above, below):
-        axes.locator_params(axis="x", integer=True)  # speeches are counted
-    return figure
+    return partial(draw_beliefs, title, belief, data.by_number(f"{game}/information/")[0])
 
 
 def charts(context: RunContext, game: str) -> dict[str, Chart]:

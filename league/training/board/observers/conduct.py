@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean, pstdev
 
 from arena.records import Turn
-from league.training.board.figures.canvas import ALARM, COLOURS, SMALL, Drawing, grid, new_figure, plain, tidy
-from league.training.board.figures.charts import ByTurn, draw_by_turn, draw_shares
+from league.training.board.figures.canvas import Drawing
+from league.training.board.figures.charts import ByTurn, draw_actions, draw_by_turn, draw_shares
 from league.training.board.observer import Figure, FigureData, Observer, RoleConduct
 from league.training.board.questions import BREAKING, CHANGE, DOING
 from league.training.monitors.reply_alarms import reasoning_tokens
@@ -22,7 +23,6 @@ from roles.role import ReplyForm, Role
 MOST_TURNS = 2_000  # of a role
 LAST_TURN = 5  # turns from this one on are counted together
 OPENINGS = 9  # first moves of a role that are logged
-MOST_ACTIONS = 9  # of a role in a figure, in their order of frequency
 REPLY_KINDS = ("legal", "tool", "retried", "illegal", "truncated")
 _NOT_IN_TAGS = re.compile(r"[^-\w.]+")
 
@@ -125,7 +125,7 @@ def actions(data: FigureData, game: str) -> Drawing:
         }
         for conduct in conducts
     }
-    return draw_actions(f"{game}: what does it play?", shares)
+    return partial(draw_actions, f"{game}: what does it play?", shares)
 
 
 def credit(data: FigureData, game: str) -> Drawing:
@@ -139,7 +139,7 @@ def credit(data: FigureData, game: str) -> Drawing:
     entropy = [ByTurn(c.role, [fmean(x) if x else 0.0 for x in c.entropies_by_turn], []) for c in conducts]
     if any(any(role.means) for role in entropy):
         rows["entropy of a reply by turn, nats"] = entropy
-    return draw_by_turn(f"{game}: is a role starved of signal?", rows)
+    return partial(draw_by_turn, f"{game}: is a role starved of signal?", rows)
 
 
 def replies(data: FigureData, game: str) -> Drawing:
@@ -153,32 +153,7 @@ def replies(data: FigureData, game: str) -> Drawing:
         if any(shares):
             parts[kind] = [sum(share) / number for share, number in zip(shares, roles, strict=True)]
     latest = {kind: shares[-1] for kind, shares in parts.items()}
-    return draw_shares(f"{game}: what are its replies?", [line["iteration"] for line in lines], parts, latest)
-
-
-def draw_actions(title: str, shares: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Drawing:
-    """Return shares of actions as bars, by role and phase of the match ("turn 1"): role, phase, action."""
-    rows = [(role, phases) for role, phases in shares.items() if phases]
-    figure = new_figure(title)
-    for axes, (role, phases) in zip(grid(figure, len(rows), 1), rows, strict=True):
-        totals: dict[str, float] = {}
-        for of_phase in phases.values():
-            for action, share in of_phase.items():
-                totals[action] = totals.get(action, 0.0) + share
-        actions = sorted(totals, key=lambda action: -totals[action])[:MOST_ACTIONS]
-        width = 0.8 / len(phases)
-        for index, (phase, of_phase) in enumerate(phases.items()):
-            heights = [of_phase.get(action, 0.0) for action in actions]
-            xs = [x + index * width for x in range(len(actions))]
-            axes.bar(xs, heights, width, color=COLOURS[index % len(COLOURS)], label=phase)
-        axes.set_xticks([x + 0.4 - width / 2 for x in range(len(actions))])
-        axes.set_xticklabels([plain(action[:14]) for action in actions])
-        axes.set_ylim(0, 1)
-        axes.set_yticks([0, 0.5, 1])
-        axes.axhline(1.0, color=ALARM, lw=0.5, ls=":")
-        axes.legend(fontsize=SMALL - 1, frameon=False, loc="upper right", ncols=5, handlelength=1)
-        tidy(axes, role)
-    return figure
+    return partial(draw_shares, f"{game}: what are its replies?", [line["iteration"] for line in lines], parts, latest)
 
 
 CONDUCT = Observer(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from league.theory.statistics import PERCENTILES
 from league.training.board.figures.canvas import Drawing
 from league.training.board.figures.charts import Curve, draw_curves
@@ -42,7 +44,7 @@ def learning(data: FigureData, _: str) -> Drawing:
     rating = Curve("rating", *data.series("rating"))
     if rating.steps:
         panels["newest snapshot"] = [rating]
-    return draw_curves("Is it learning?", panels)
+    return partial(draw_curves, "Is it learning?", panels)
 
 
 def games(data: FigureData, _: str) -> Drawing:
@@ -51,7 +53,7 @@ def games(data: FigureData, _: str) -> Drawing:
         "score as a share of the best so far": _percentiles(data),
         "games that are trained": [Curve("games", *data.series("curriculum/active"))],
     }
-    return draw_curves("How well over all games?", panels)
+    return partial(draw_curves, "How well over all games?", panels)
 
 
 def _judged(data: FigureData) -> tuple[str, ...]:

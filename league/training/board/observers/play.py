@@ -50,6 +50,12 @@ def _mean(results: Sequence[Result]) -> float:
     return sum(r.sum_score for r in results) / sum(r.n for r in results)
 
 
+def failure_metrics(episodes: Iterable[Episode]) -> Metrics:
+    """Return ``GAME/failed/ROLE``, how many requests failed after which a match began again, where any did."""
+    failed = Counter(place for episode in episodes for place in episode.failed)
+    return {"/failed/".join(place.rsplit("/", 1)): float(count) for place, count in failed.items()}
+
+
 def reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the rate of illegal replies in trained seats, and the number of tokens in all replies."""
     turns = [turn for e in flatten_episodes(episodes) for turn in e.turns if e.request.trained[turn.seat]]
@@ -102,7 +108,10 @@ GAMES = Observer(
     lambda record: training_metrics(record.context, record.episodes),
     description="returns, welfare, judges, questions, actions and submatches, where a game has them",
 )
-REPLIES = Observer(lambda record: reply_metrics(record.episodes), description="illegal replies, and tokens")
+REPLIES = Observer(
+    lambda record: reply_metrics(record.episodes) | failure_metrics(record.episodes),
+    description="illegal replies, tokens, and requests that failed",
+)
 CREDIT = Observer(
     lambda record: credit_metrics(record.context.config, record.learned.trajectories, record.learned.advantages),
     description="advantages by role, and groups without signal",

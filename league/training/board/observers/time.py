@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from league.training.board.figures.canvas import Drawing
 from league.training.board.figures.charts import draw_shares
 from league.training.board.observer import Figure, FigureData
@@ -23,7 +25,7 @@ def time(data: FigureData, _: str) -> Drawing:
     last = lines[-1] if lines else {}
     most = max((value for name, value in last.items() if name.startswith("memory/")), default=0.0)
     note = f"legend: of the whole run; memory {most:,.0f} MiB; logging {last.get('time/board', 0.0):.1%} of the time"
-    return draw_shares("Where does the time go?", [line["iteration"] for line in sampled], parts, means, note)
+    return partial(draw_shares, "Where does the time go?", [line["iteration"] for line in sampled], parts, means, note)
 
 
 TIME_FIGURE = Figure(

@@ -159,3 +159,16 @@ def test_where_nothing_can_be_counted_out_exploiters_are_trained(capsys):
     assert not report["exact"]
     assert [point["budget"] for point in report["curve"]] == [0.5, 1.0]
     assert all(point["loss_low"] <= point["loss"] <= point["loss_high"] for point in report["curve"])
+
+
+def test_harm_is_the_mean_loss_of_the_others_at_a_table_of_three():
+    """Kuhn's three seats win what the others lose: the others' mean return is minus half of the attacker's."""
+    game = "kuhn_poker(players=3)"
+    target = uniform_table(game)
+    for seat in range(3):
+        won, harm = (constrained_response(target, target, seat, Budget(), harm=harm) for harm in (False, True))
+        assert harm.value == pytest.approx(won.value / 2)
+        rows = {**target.probabilities, **harm.policy}
+        tables = [PolicyTable(game, rows) if other == seat else target for other in range(3)]
+        returns = head_to_head(tables)
+        assert harm.value == pytest.approx(-sum(returns[other] for other in range(3) if other != seat) / 2)

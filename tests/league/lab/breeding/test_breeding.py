@@ -7,8 +7,12 @@ from support.processes.runs import TINY
 
 from league.cli import main
 from league.config.load import load, load_run_config
+from league.lab.breeding import breeding
 from league.lab.breeding.breeding import BREED_FILE, breed
 from league.population.storage.population import Population
+from league.training.checkpoints.checkpoint import finished_iterations, has_checkpoint
+from league.training.loop.failures import LearningFailed
+from league.training.loop.loop import League
 
 SMALL = """
 iterations = 4
@@ -95,6 +99,47 @@ def test_what_was_killed_ends_as_it_would_have(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         breed(config, tmp_path / "killed", stop)
     assert breed(None, tmp_path / "killed", lambda _: None).record() == whole
+
+
+def test_what_was_killed_in_the_first_iteration_of_its_root_ends_as_it_would_have(tmp_path, monkeypatch):
+    """The root has a checkpoint from iteration 0 on, before there is anything that members could share."""
+    config = load(str(settings(tmp_path)), ["descent.generations=1", "iterations=2"])
+    whole = breed(config, tmp_path / "whole", lambda _: None).record()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(League, "submit", killed)
+        breed(config, tmp_path / "killed", lambda _: None)
+    assert has_checkpoint(tmp_path / "killed" / "root")
+    assert finished_iterations(tmp_path / "killed" / "root") == 0
+    assert breed(None, tmp_path / "killed", lambda _: None).record() == whole
+
+
+def test_a_member_whose_training_fails_ranks_last_and_is_replaced_by_the_best(tmp_path):
+    """A learning rate of 1e30 fails in its first update; resuming does not meet it again."""
+    told, config = [], settings(tmp_path)
+    changes = ['descent.mutate={"optimizer.learning_rate"=[1e-6, 1e30]}', "descent.factor=1e36", "descent.resample=0.0"]
+    bred = breed(load(str(config), [*changes, "seed=2"]), tmp_path / "bred", told.append)
+    first, second = bred.history
+    assert [member.get("failed", "")[:20] for member in first["members"]] == ["", "Policy 'main', updat"]
+    assert first["ranking"] == ["g000/m0", "g000/m1"]
+    assert first["members"][1]["values"] is None
+    assert any(line.startswith(f"{tmp_path / 'bred/g000/m1'} failed, ranks last") for line in told)
+    assert second["members"][1]["parents"] == ["g000/m0"]
+    assert second["members"][1]["how"].startswith("took over g000/m0, as g000/m1 failed")
+    (tmp_path / "bred" / BREED_FILE).unlink()  # killed before the first generation was written down
+    assert breed(None, tmp_path / "bred", told.append).history == bred.history
+
+
+def test_a_generation_in_which_all_fail_ends_breeding_with_the_reason(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise LearningFailed("The weights are not finite.")
+
+    monkeypatch.setattr(breeding, "resume", fail)
+    with pytest.raises(LearningFailed, match=r"All members of .*g000 failed, the last one so: The weights are not"):
+        breed(load(str(settings(tmp_path, "go_on"))), tmp_path / "bred", lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,30 @@ def test_settings_stay_in_their_ranges():
     assert len({round(math.log(value), 6) for value in drawn}) > 50
 
 
+def test_settings_that_are_drawn_anew_are_drawn_by_their_order_of_magnitude():
+    """From 1e-6 to 10 a third lies below 1e-6 · 10^(7/3), a third above 10 / 10^(7/3); a second setting has its own."""
+    ranges = {RATE: (1e-6, 1e1), "objective.entropy": (0.5, 2.0)}
+    rng, config = random.Random(2), DescentConfig(mutate=ranges, resample=1.0)
+    drawn = [explored({"objective.entropy": 1.0, RATE: 5e-3}, config, rng) for _ in range(600)]
+    for name, (low, high) in ranges.items():
+        logs = sorted(math.log(one[name] / low) / math.log(high / low) for one in drawn)
+        assert logs[0] >= 0.0
+        assert logs[-1] <= 1.0
+        for share in (1 / 3, 1 / 2, 2 / 3):
+            assert sum(value < share for value in logs) / 600 == pytest.approx(share, abs=0.07)
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_the_lower_half_is_replaced_and_of_an_odd_number_the_middle_stays(count):
+    members = [Candidate(f"m{i}", Path(f"g/m{i}"), {}) for i in range(count)]
+    ranking = tuple(random.Random(count).sample(members, count))
+    slots = {one.name: Slot(one, ranking, None, None, CONFIG, random.Random(0), None) for one in members}
+    assert [slots[one.name].rank for one in ranking] == list(range(count))
+    assert [slots[one.name].is_replaced for one in ranking] == [
+        2 * place >= count + count % 2 for place in range(count)
+    ]
+
+
 def test_go_back_returns_to_who_was_better_and_plays_other_matches():
     now, before = (Candidate("m0", Path(f"{name}/m0"), {}) for name in ("g001", "g000"))
     for gain, source in ((0.3, before), (-0.3, now)):

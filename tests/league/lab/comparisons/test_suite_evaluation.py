@@ -109,6 +109,20 @@ def test_players_of_a_zero_sum_game_meet(tmp_path):
     assert tests[0].corrected < 0.05
 
 
+def test_over_several_games_p_values_are_corrected_step_by_step(tmp_path):
+    """Holm: with m games, the smallest p is taken m times, the next m - 1 times, and none is less than one before."""
+    suite = Suite(games=("nim", "tic_tac_toe", "hex(board_size=3)"), opponents=("random",), matches=24)
+    _, tests = evaluated(tmp_path, suite, "mcts:3", "random")
+    p_values = [test.p for test in tests]
+    ordered = sorted(p_values)
+    assert len(set(p_values)) == 3
+    assert ordered != p_values
+    for test in tests:
+        smaller = ordered[: ordered.index(test.p) + 1]
+        assert test.corrected == pytest.approx(max(min(1.0, (3 - rank) * p) for rank, p in enumerate(smaller)))
+    assert any(test.corrected > test.p for test in tests)
+
+
 def test_the_p_value_is_students_and_of_equal_values_the_sign_tests():
     assert two_sided_p([1.0, 2.0, 3.0]) == pytest.approx(0.0741799, abs=1e-6)  # t = 2 √3 with 2 degrees of freedom
     assert two_sided_p([0.0] * 5) == 1.0

@@ -6,9 +6,16 @@ from support.matches.planted_team import CHATTERER, GUESSER, GUIDE, PlantedAlone
 from games.registry import make_game
 from games.registry import register as register_game
 from league.lab.comparisons.team_lineups import LineUp, LineUpKind, PlayedLineUp, Team, line_ups, play_line_up
-from league.lab.comparisons.team_verdicts import RoleVerdict, TeamLead, compare_line_ups, verdicts_by_role
+from league.lab.comparisons.team_verdicts import (
+    RoleVerdict,
+    TeamComparison,
+    TeamLead,
+    TeamTable,
+    compare_line_ups,
+    verdicts_by_role,
+)
 from league.population.players.engines import Engines
-from league.theory.statistics import clustered_mean, student_quantile
+from league.theory.statistics import Estimate, clustered_mean, student_quantile
 
 GAME = "planted_team"
 ROLES = ("guide", "chatterer", "guesser")
@@ -113,3 +120,33 @@ def test_an_interval_of_another_error_and_the_usual_one():
     assert wide.low < usual.low < usual.high < wide.high
     flat = clustered_mean([0.0] * 100, range(100), (-1.0, 1.0), 0.01)
     assert flat.high == pytest.approx(1.0 - 0.005**0.01)
+
+
+B, L, W, OPEN = TeamLead.BETTER, TeamLead.LEVEL, TeamLead.WORSE, TeamLead.OPEN
+
+
+@pytest.mark.parametrize(
+    ("standings", "verdict"),
+    [
+        ([L, B, OPEN], RoleVerdict.VITAL),
+        ([W, B], RoleVerdict.VITAL),
+        ([L, L], RoleVerdict.IDLE),
+        ([L, OPEN], RoleVerdict.OPEN),
+        ([OPEN, W, L], RoleVerdict.HARMFUL),
+        ([OPEN], RoleVerdict.OPEN),
+    ],
+)
+def test_a_verdict_is_read_off_all_intervals_of_its_role_alone(standings, verdict):
+    """One interval above the margin is enough, all must lie within; another role's, in any order, say nothing."""
+    team = team_of(["scripted:optimal"] * 3)
+    one, other = list(team.roles)[1:]
+    nothing = Estimate(0.0, None, None)
+
+    def comparison(role, standing):
+        line_up = LineUp(LineUpKind.STAND_IN, "", GAME, {}, role)
+        return TeamComparison(line_up, nothing, nothing, standing, None)
+
+    others = [comparison(other, standing) for standing in (W, B, L, OPEN)]
+    rows = [comparison(one, standing) for standing in standings]
+    table = TeamTable(nothing, None, 0.1, (others[0], *rows[:1], *others[1:], comparison(None, B), *rows[1:]))
+    assert verdicts_by_role(table, team) == {one: verdict, other: RoleVerdict.VITAL}

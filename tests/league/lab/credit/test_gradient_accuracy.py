@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.learning.trajectories import trajectory
 
 from games.aliases import full_name
 from games.common.errors import UsageError
@@ -12,11 +13,12 @@ from league.config import RolesConfig
 from league.config.credit import CreditConfig
 from league.config.load import seat_roles
 from league.lab.credit.accuracy import ENOUGH, Compared, accuracy, batch_gradient, share_of_wrong_signs
-from league.lab.credit.gradient_accuracy import EXACT, compare_rules
+from league.lab.credit.gradient_accuracy import EXACT, Play, compare_rules, exact_evidence
 from league.lab.credit.matches import BatchPlan, PlayedBatch, play_batches
 from league.lab.credit.rules import all_variants, parse_variant
+from league.lab.credit.sampled import SampledTurns, _measured
 from league.theory.exact.exploitability import PolicyTable, exact_form, uniform_table
-from league.theory.exact.turn_values import turn_values
+from league.theory.exact.turn_values import TurnValues, turn_values
 
 # Cosine and bias at uniform play, 512 matches in groups of 8, as another program found them.
 RULES = ("mars", "rloo", "grpo", "gae_turn:trace_decay=0", EXACT)
@@ -190,3 +192,34 @@ def test_rules_are_written_with_settings_of_their_own():
 def test_what_cannot_be_measured_is_said_in_a_sentence(rule, draw, words):
     with pytest.raises(UsageError, match=words):
         compare("kuhn_poker", [rule], **draw)
+
+
+def test_the_exact_value_of_a_turn_is_what_is_still_to_come():
+    """A seat that was paid 1 and then 2, in halves, has that much less to expect; states are in no order."""
+    count = 5
+    worth = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
+    none = np.zeros(count)
+    turns = TurnValues(np.zeros(count, int), np.zeros(count, int), np.arange(count + 1), none, none, worth, none)
+    paid = [trajectory([1.0, 2.0, 4.0]), trajectory([], match=1), trajectory([8.0, 0.5], match=2, seat=1)]
+    batch = PlayedBatch(3, paid, np.array([3, 0, 4, 2, 1]), np.arange(count))
+    found = exact_evidence(Play(turns, (), [batch], 2.0), batch)
+    assert [one.values for one in found] == [(20.0, 5.0 - 1.0, 25.0 - 3.0), (), (15.0, 10.0 - 8.0)]
+
+
+def test_continuations_are_compared_without_the_square_of_one_estimates_noise():
+    """Σ a A / sqrt(Σ a² Σ A'A''), over all turns, by role and by turn, which lie in no order."""
+    rng = np.random.default_rng(2)
+    first, second, given = rng.normal(size=(3, 90)) + rng.normal(size=90)
+    roles, turns = rng.choice(["b", "a"], 90).tolist(), rng.choice([2, 0], 90).tolist()
+    errors = np.full(90, 0.4)
+    found = _measured("rule", SampledTurns(list(range(90)), first, second, errors, roles, turns), given, first)
+    for measured, part in [
+        (found.overall, range(90)),
+        *((found.roles[role], [i for i in range(90) if roles[i] == role]) for role in ("a", "b")),
+        *((found.turns[turn], [i for i in range(90) if turns[i] == turn]) for turn in (0, 2)),
+    ]:
+        products = sum(given[i] * first[i] for i in part)
+        lengths = sum(given[i] ** 2 for i in part) * sum(first[i] * second[i] for i in part)
+        assert measured.cosine.mean == pytest.approx(products / math.sqrt(lengths))
+        sure = [i for i in part if abs(first[i] + second[i]) / 2 > 0.8]  # two standard errors
+        assert measured.wrong_sign == pytest.approx(np.mean([given[i] * (first[i] + second[i]) < 0 for i in sure]))

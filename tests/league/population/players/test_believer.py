@@ -1,17 +1,22 @@
 """The player that believes: in matches it earns what the exact best response does, and it is named like any other."""
 
 import json
+from random import Random
 
 import pytest
 
+from arena.records import ReplyRequest
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
 from league.population.evaluation.head_to_head import compare
+from league.population.players.believer import Believer
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from league.population.storage.run_dir import load_plugins_of
-from league.theory.exact.exploitability import best_response_values, head_to_head, mixture, uniform_table
+from league.theory.exact.exploitability import PolicyTable, best_response_values, head_to_head, mixture, uniform_table
+from roles.cards import load_roles
+from roles.replies import format_reply
 
 KUHN = "kuhn_poker"
 
@@ -88,3 +93,40 @@ def test_the_plugins_of_runs_that_it_names_are_loaded(tmp_path):
     for name in ("one", "two"):
         with pytest.raises(UsageError, match=f"there_is_no_{name}"):
             load_plugins_of([f"bayes:random,{tmp_path / name}"])
+
+
+class Backwards:
+    """A position of Kuhn poker whose actions are listed from the last to the first."""
+
+    def __init__(self, game):
+        self._game = game
+
+    def __getattr__(self, name):
+        return getattr(self._game, name)
+
+    def legal_ids(self):
+        return self._game.legal_ids()[::-1]
+
+    def legal_actions(self):
+        return self._game.legal_actions()[::-1]
+
+
+def test_its_choices_are_in_the_order_in_which_actions_are_listed():
+    """Against who always bets, queen and king call and the jack folds, however the two are listed."""
+    believer = Believer(lambda: [always_bets()])
+    role = load_roles(make_game(KUHN).spec)[1]
+    chosen = {}
+    for seed in range(20):
+        game = make_game(KUHN)
+        game.reset(seed)
+        game.apply("bet")
+        for position in (game, Backwards(game)):
+            request = ReplyRequest("a", role, position, game.observe(1), position.legal_actions(), (), Random(0))
+            [row] = believer.distributions([request])
+            chosen.setdefault(game.information_state(1), set()).add(position.legal_actions()[row.index(1.0)])
+            assert believer.sample([request])[0].text == format_reply(role, position.legal_actions()[row.index(1.0)])
+    assert chosen == {"0b": {"pass"}, "1b": {"bet"}, "2b": {"bet"}}
+
+
+def always_bets():
+    return PolicyTable(KUHN, dict.fromkeys(uniform_table(KUHN).probabilities, (0.0, 1.0)))

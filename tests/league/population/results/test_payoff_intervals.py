@@ -62,6 +62,16 @@ def test_deals_whose_luck_cancels_count_no_more_than_their_matches() -> None:
     assert record_of([[1.0, -1.0]] * 18 + [[1.0, 1.0], [-1.0, -1.0]]).effective_n == 40
 
 
+def test_few_deals_count_less_by_the_square_of_students_quantiles() -> None:
+    """Ten deals of four, won three times and once in turn: Var = 10/9 · 10/40², p(1 - p)/Var = 36, and with the
+    tables' t of 39 and of 9 degrees 36 · (2.0227 / 2.2622)² = 28.8. Of thirty such deals 118.0: t of 119 and of 29.
+    """
+    deals = [[1.0, 1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, -1.0]]
+    assert record_of(deals * 5).effective_n == pytest.approx(36 * (2.0227 / 2.2622) ** 2, rel=1e-4)
+    expected = 0.25 / (30 / 29 * 30 / 120**2) * (1.9801 / 2.0452) ** 2
+    assert record_of(deals * 15).effective_n == pytest.approx(expected, rel=1e-4)
+
+
 def test_all_won_is_as_certain_as_its_deals() -> None:
     assert record_of([[1.0] * 4] * 5).effective_n == 5
     assert record_of([[1.0] * 4] * 5).returns == Estimate(1.0, None, None), "no spread proves nothing"

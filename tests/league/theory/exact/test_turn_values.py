@@ -115,3 +115,32 @@ def test_states_that_the_others_never_lead_to_have_no_values():
     assert not np.isnan(turns.values[~unreached]).any()
     assert (turns.visits[unreached] == 0.0).all()
     assert np.isfinite(turns.gradient).all()
+
+
+@pytest.mark.parametrize(
+    "game", ["leduc_poker", "small_sheriff", "repeated_game(stage_game=matrix_pd(),num_repetitions=4)"]
+)
+def test_a_turns_number_is_how_many_the_seat_had_before(game):
+    """Up to the third turn and beyond, on every history, whatever order the states are numbered in."""
+    game = full_name(game)
+    form = exact_form(game)
+    turns = turn_values(form, random_behaviour(form, 6))
+    number = dict(zip(form.keys, turns.turns.tolist(), strict=True))
+    deepest = 0
+
+    def walk(state, had):
+        nonlocal deepest
+        if state.is_terminal():
+            return
+        if state.is_chance_node():
+            for action, _ in state.chance_outcomes():
+                walk(state.child(action), had)
+            return
+        seat = state.current_player()
+        assert number[seat, state_key(game, state, seat)] == had.get(seat, 0)
+        deepest = max(deepest, had.get(seat, 0))
+        for action in state.legal_actions():
+            walk(state.child(action), {**had, seat: had.get(seat, 0) + 1})
+
+    walk(root_state(game), {})
+    assert deepest >= 2

@@ -125,7 +125,7 @@ def test_the_edges_of_a_cycle_are_red():
 def verdict(comparison):
     """Return what the figure of wins says below the graph."""
     drawn = figures(figure_data([], comparison))["3_who_beats_whom/wins/kuhn_poker"]()
-    return drawn.texts[-1].get_text().replace("\n", " ")
+    return drawn().texts[-1].get_text().replace("\n", " ")
 
 
 def ladder(players, unmet=()):

@@ -1,9 +1,12 @@
 """Event files are those that TensorBoard reads: checked by its own reader, and by the published checksum."""
 
+import pickle
+
 import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from league.training.board.event_file import EventFile, _masked_checksum
+from league.training.board.painting import Order, paint
 
 
 def test_the_checksum_is_crc_32c():
@@ -16,7 +19,8 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     file = EventFile(tmp_path, 0)
     file.scalars({"a": 1.5, "b/c": -2.0}, 3)
     file.text("said", "    hello", 3)
-    file.image("picture", np.full((4, 6, 3), 7, np.uint8), 3)
+    drawn = paint(Order("picture", 3, pickle.dumps(np.full((4, 6, 3), 7, np.uint8))))
+    file.append(drawn.record)
     file.histogram("spread", np.array([0.0, 1.0, 1.0]), 3)
     file.histogram("spread", np.array([2.0, 2.0]), 4)
     file.close()
@@ -25,7 +29,8 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert [(event.step, event.value) for event in events.Scalars("b/c")] == [(3, -2.0)]
     assert events.Tensors("said")[0].tensor_proto.string_val[0] == b"    hello"
     picture = events.Images("picture")[0]
-    assert (picture.width, picture.height) == (6, 4)
+    assert (picture.step, picture.width, picture.height) == (3, 6, 4)
+    assert picture.encoded_image_string == drawn.png
     first, constant = (event.histogram_value for event in events.Histograms("spread"))
     assert (first.num, first.sum, sum(first.bucket)) == (3, 2.0, 3)
     assert (constant.min, constant.max, constant.bucket) == (2.0, 2.0, [2.0])

@@ -111,3 +111,23 @@ def test_a_game_too_large_to_be_counted_out_is_refused_before_there_is_a_run(tmp
     with pytest.raises(UsageError, match=r"more than 50,000 positions.*settle-sampled"):
         league.train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_replies_are_credited_in_the_order_of_the_mask_they_were_drawn_under():
+    """Two players with different weights, whose masks list the actions from last to first."""
+    engine, roles = engine_with(a=kuhn_pocket(), b=kuhn_pocket(seed=5)), roles_for()
+    episodes = played(engine, kuhn_matches(8, ("a", "b")), 8, roles)
+    trajectories = to_trajectories(episodes, lambda _: roles, {KUHN: 2.0})
+    found, turned = (
+        exact_advantages(KUHN, roles, engine, episodes, batch, 2.0)
+        for batch in (trajectories, [with_masks_reversed(one) for one in reversed(trajectories)])
+    )
+    for one, other in zip(found, reversed(turned), strict=True):
+        assert one.advantages == other.advantages
+        assert [row[::-1] for row in one.reply_credits] == [tuple(row) for row in other.reply_credits]
+        assert any(row != row[::-1] for row in one.reply_credits)
+
+
+def with_masks_reversed(one):
+    turns = [turn._replace(trace=turn.trace._replace(mask=turn.trace.mask[::-1])) for turn in one.turns]
+    return one._replace(turns=tuple(turns))

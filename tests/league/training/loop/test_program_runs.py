@@ -31,7 +31,7 @@ def unbroken_runs(tmp_path_factory):
 @pytest.fixture
 def agent(tmp_path):
     """Return the path of the program that the page shows; it is of 30 lines at most."""
-    [text] = [text for _, language, text in blocks(page_of("programs")) if "/seats/next" in text]
+    [text] = [text for _, language, text in blocks(page_of("serving")) if "/seats/next" in text]
     assert len(text.splitlines()) <= 30
     (tmp_path / "agent.py").write_text(text)
     return tmp_path / "agent.py"
@@ -137,9 +137,9 @@ def test_a_function_that_plays_the_first_answer_trains_the_run_without_it(unbrok
 
 @pytest.mark.thorough
 def test_the_pages_function_trains(tmp_path, monkeypatch, capsys):
-    [text] = [text for _, _, text in blocks(page_of("programs")) if "def careful" in text]
+    [text] = [text for _, _, text in blocks(page_of("serving")) if "def careful" in text]
     monkeypatch.chdir(tmp_path)
-    exec(compile(text, "programs.md", "exec"), {})  # ours: it stands in this repository
+    exec(compile(text, "serving.md", "exec"), {})  # ours: it stands in this repository
     assert capsys.readouterr().out.splitlines()[-1] == "2"
 
 

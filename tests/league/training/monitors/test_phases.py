@@ -2,7 +2,7 @@
 
 import pytest
 
-from league.training.monitors.phases import DrawingBudget, PhaseClock
+from league.training.monitors.phases import PhaseClock
 
 
 class Clock:
@@ -57,58 +57,6 @@ def test_the_share_of_the_board_is_that_of_the_whole_run(clock):
     phases.metrics()
     spend(phases, clock, "play", 98.0)
     assert phases.metrics()["time/board"] == 0.02
-
-
-def run(clock, share, cost, iterations=100, seconds=1.0, tasks=5):
-    """Draw what the budget affords, and all after the last iteration; return the phases and the tasks done at each."""
-    phases = PhaseClock(clock)
-    budget, done = DrawingBudget(share, phases), []
-    for iteration in range(1, iterations + 1):
-        spend(phases, clock, "play", seconds)
-        drawn = 0
-        with phases.phase("log"):
-            begun = clock.now
-            for task in range(tasks):
-                last = iteration == iterations
-                if not last and not budget.affords(str(task), tasks, iteration / iterations, clock.now - begun):
-                    break
-                with budget.measure(str(task)):
-                    clock.now += cost
-                drawn += 1
-        done.append(drawn)
-    return phases, done
-
-
-@pytest.mark.parametrize("cost", [0.01, 0.1, 0.3, 1.0])
-def test_drawing_stays_within_its_share_and_what_the_end_takes_is_kept_back(cost, clock):
-    """Of 400 seconds 2 % are 8, and the five figures of the end take at most 5 of them."""
-    phases, done = run(clock, 0.02, cost, iterations=400)
-    assert phases.logged <= 0.02 * (clock.now - phases.started) + 1e-9
-    assert done[-1] == 5
-    assert sum(done) > 5
-
-
-def test_a_short_run_draws_at_its_end_alone(clock):
-    """Of 20 seconds 2 % are 0.4, which no drawing fits into."""
-    phases, done = run(clock, 0.02, 0.2, iterations=20)
-    assert done == [0] * 19 + [5]
-    assert phases.logged == pytest.approx(1.0)
-
-
-def test_what_the_first_figure_loads_is_not_expected_of_the_others(clock):
-    """Two seconds for the first one and 0.1 for each other: a hundred seconds later all can be drawn again."""
-    phases = PhaseClock(clock)
-    budget = DrawingBudget(0.05, phases)
-    clock.now += 100.0
-    with budget.measure("first"):
-        clock.now += 2.0
-    clock.now += 100.0
-    assert budget.affords("second", 10, 0.5, 2.0)
-
-
-def test_without_a_share_nothing_is_drawn_and_with_all_of_it_everything(clock):
-    assert not any(run(clock, 0.0, 0.1)[1][:-1])
-    assert set(run(clock, 1.0, 5.0)[1]) == {5}
 
 
 def test_utilisation_is_flops_by_time_and_peak(clock):

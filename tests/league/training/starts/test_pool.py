@@ -14,7 +14,7 @@ from arena.scheduler import play
 from games.common.errors import DamagedFile, UsageError
 from games.registry import make_game
 from league.training.starts.measured import StoredStart
-from league.training.starts.pool import StartPool
+from league.training.starts.pool import StartPool, values_by_start
 from roles.cards import load_roles
 
 SPECS = {"relay_arithmetic": make_game("relay_arithmetic").spec}  # pays 0 or 1
@@ -49,6 +49,17 @@ def test_figures_by_hand(tmp_path):
         assert figures(first) == pytest.approx((6, 2.5 / 4, (2.5 / 4 * 1.5 / 4) ** 0.5, (0.75 + 1.5) / 4, 1.0, 3))
         pool.record([episode(STARTS[1], 1.0, trained=(False,) * 3)], SPECS, 4)  # of nobody who learns
         assert sum(one.plays for one in pool.starts("relay_arithmetic")) == 6
+
+
+def test_a_match_is_worth_the_return_of_its_first_trained_seat(tmp_path):
+    """The seats are paid differently, and in a game from -13 to 13: 13 is worth all, 0 a half, -6.5 a quarter."""
+    start = Start("leduc_poker", 1)
+    seated = [((True, True), 0.5), ((False, True), 0.25), ((False, False), None), ((True, False), 0.5)]
+    played = [
+        episode(start, 0.0, index, trained)._replace(returns=(0.0, -6.5)) for index, (trained, _) in enumerate(seated)
+    ]
+    found = values_by_start(played, {"leduc_poker": make_game("leduc_poker").spec})
+    assert found == {start.name: pytest.approx([value for _, value in seated if value is not None])}
 
 
 def test_a_start_is_its_content(tmp_path):

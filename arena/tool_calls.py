@@ -1,0 +1,139 @@
+"""Calls of tools that are under way, each in a thread of its own within a time limit, beside all other play.
+
+A call is a request like an engine's: its match waits, and nothing else does. A call that takes too long is answered by
+a sentence and given up: its thread is interrupted at its next line of Python, and ends by itself where it waits in C,
+as in a sleep or a query. Nobody waits for it, and it does not hold the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from arena.event_loop import LoopThread
+from roles.tools import Tool
+
+
+class CallFailed(Exception):
+    """A tool raised something, or returned no text; the message is the sentence that the seat is told."""
+
+
+class ToolRequest(NamedTuple):
+    """A call that a match waits for; it is answered by a text, whatever happens."""
+
+    tool: Tool
+    run: Callable[[], str]  # raises CallFailed and no other exception
+
+
+class ToolCalls:
+    """Runs calls until it is closed. At most ``Tool.in_flight`` calls of a name run at once; the others wait unheard.
+
+    A call that fails or takes longer than ``Tool.timeout`` is made again ``Tool.retries`` times.
+    """
+
+    def __init__(self) -> None:
+        self._loop: LoopThread | None = None  # most matches call nothing
+        self._idle: list[_Worker] = []
+        self._limits: dict[str, asyncio.Semaphore] = {}
+
+    def submit(self, request: ToolRequest) -> Future[str]:
+        """Start a call. The future gives its text."""
+        if self._loop is None:
+            self._loop = LoopThread("tools")
+        return self._loop.submit(self._answer(request))
+
+    def close(self) -> None:
+        """Give up what is under way, and end all threads that do not hang."""
+        if self._loop is not None:
+            self._loop.close(self._end_idle)
+            self._loop = None
+
+    async def _answer(self, request: ToolRequest) -> str:
+        tool = request.tool
+        limit = self._limits.setdefault(tool.name, asyncio.Semaphore(tool.in_flight))
+        async with limit:
+            for _ in range(tool.retries + 1):
+                text, failed = await self._once(request)
+                if not failed:
+                    break
+        return text
+
+    async def _once(self, request: ToolRequest) -> tuple[str, bool]:
+        """Return the text of one attempt, and whether it failed."""
+        worker = self._idle.pop() if self._idle else _Worker()
+        try:
+            done, _ = await asyncio.wait([asyncio.wrap_future(worker.start(request.run))], timeout=request.tool.timeout)
+        except asyncio.CancelledError:
+            worker.give_up()
+            raise
+        if not done:
+            worker.give_up()
+            return f"{request.tool.name} gave {no_answer_within(request.tool.timeout)}.", True
+        self._idle.append(worker)
+        (answer,) = done
+        error = answer.exception()
+        return (answer.result(), False) if error is None else (str(error), True)
+
+    async def _end_idle(self) -> None:
+        for worker in self._idle:
+            worker.end()
+        self._idle.clear()
+
+
+class _GivenUp(BaseException):
+    """Interrupts a call. No Exception, so that what it catches does not hold it."""
+
+
+class _Worker:
+    """A thread that makes one call after another; no thread that hangs keeps the process from ending."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Callable[[], str], Future[str]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="tool", daemon=True)
+        self._thread.start()
+
+    def start(self, run: Callable[[], str]) -> Future[str]:
+        """Make a call after those before."""
+        answer: Future[str] = Future()
+        self._calls.put((run, answer))
+        return answer
+
+    def give_up(self) -> None:
+        """Interrupt the present call at its next line of Python, and make none after it."""
+        self._calls.put(None)
+        thread = ctypes.c_ulong(self._thread.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_GivenUp))
+
+    def end(self) -> None:
+        """End the thread, which is idle."""
+        self._calls.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while (call := self._calls.get()) is not None:
+                run, answer = call
+                try:
+                    text = run()
+                except CallFailed as error:
+                    _settle(answer, error)
+                else:
+                    _settle(answer, text)
+        except _GivenUp:  # wherever it came: nobody waits for this thread any more
+            return
+
+
+def _settle(answer: Future[str], value: str | CallFailed) -> None:
+    """Give a call's value to who waits for it; nobody does once it was given up."""
+    if answer.set_running_or_notify_cancel():
+        answer.set_exception(value) if isinstance(value, CallFailed) else answer.set_result(value)
+
+
+def no_answer_within(seconds: float) -> str:
+    """Return what a call that took too long gave."""
+    return f"no answer within {seconds:g} seconds"
