@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 _MASK = (1 << 64) - 1
-_SALT = 0xD1342543DE82EF95  # separates the match's stream from the game's generator where their seeds are equal
+SALT = 0xD1342543DE82EF95  # separates the match's stream from the game's generator where their seeds are equal
 _BITS = 53  # random bits in a number in [0, 1)
 
 
@@ -18,7 +18,7 @@ class MatchRng(random.Random):
 
     def __init__(self, seed: int = 0) -> None:  # Random.__init__ would seed the unused base generator
         self.gauss_next: float | None = None
-        self._state = seed ^ _SALT
+        self._state = seed ^ SALT
 
     def seed(self, *args: Any, **kwargs: Any) -> None:
         """Restart from a seed, as ``MatchRng(seed)`` does."""

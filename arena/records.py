@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import random
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from enum import StrEnum
@@ -248,6 +249,35 @@ class Believing(Protocol):
 
         Nothing that it replies later may depend on having been asked, and ``request.rng`` is not drawn from.
         """
+        ...
+
+
+class Choice(NamedTuple):
+    """The replies to one position, of which one number draws one."""
+
+    replies: list[Reply]  # [A]
+    cumulated: list[float] | None = None  # their probabilities, each added to those before; None: all are alike  # [A]
+
+    def draw(self, rng: random.Random) -> Reply:
+        """Draw one reply by one number of ``rng``."""
+        number, cuts = rng.random(), self.cumulated
+        if cuts is None:
+            return self.replies[int(number * len(self.replies))]
+        return self.replies[bisect_right(cuts, number * cuts[-1], 0, len(cuts) - 1)]
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A Sampler that draws each reply with one number, from what depends on player, role and position alone.
+
+    ``choices`` holds until players' weights change, and ``sample`` draws from it as ``Choice.draw`` does.
+    """
+
+    alone: bool  # whether a choice is the same, to the last bit, whatever else is asked in the same call
+    tokens: int  # prompt and reply tokens that the replies so far consist of
+
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+        """Return what ``sample`` draws from, for requests of ``choice`` roles; nothing is drawn."""
         ...
 
 

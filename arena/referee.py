@@ -34,7 +34,7 @@ def play_match(
     spec = game.spec
     tools, submatches = _begin(request, game, spec, roles)
     rng, branch = MatchRng(request.sample_seed), request.branch
-    record = _Record(game.returns())
+    record = TurnRecord(game.returns())
     while (seat := game.to_act()) is not None:
         asked, turn_request = _ask(request, game, roles[seat], seat, tools, rng)
         action = None
@@ -67,7 +67,7 @@ def _with_children(episode: Episode, submatches: Submatches | None) -> Episode:
     return episode if submatches is None else submatches.with_children(episode)
 
 
-class _Record:
+class TurnRecord:
     """The replies and rewards so far. A reward goes to the seat's latest turn; before the first turn, to that turn."""
 
     def __init__(self, initial_returns: Sequence[float]) -> None:
@@ -159,7 +159,7 @@ def _record_reply(
     request: ReplyRequest,
     reply: Reply,
     action: str | None,
-    record: _Record,
+    record: TurnRecord,
     tools: ToolSession | None,
     asked: FreeText | None,
 ) -> Generator[ToolRequest, str, tuple[str | None, ReplyRequest | None]]:
@@ -175,7 +175,7 @@ def _record_reply(
     return action, request if action is not None else _retry(request, reply.text, asked)
 
 
-def _forfeit(request: MatchRequest, game: Game, record: _Record, offender: int, role: Role) -> Episode:
+def _forfeit(request: MatchRequest, game: Game, record: TurnRecord, offender: int, role: Role) -> Episode:
     """Return the record of a match that ends by a forfeit; the settlement is a reward of each seat's last turn."""
     before = game.returns()
     settled = settle_forfeit(game, offender, role.conduct)
@@ -192,15 +192,20 @@ def _retry(request: ReplyRequest, reply: str, asked: FreeText | None) -> ReplyRe
     """Return the request that follows an illegal reply, or None if the seat has forfeited."""
     conduct = request.role.conduct
     if conduct.on_illegal is OnIllegal.MASK:
-        raise RuntimeError(
-            f"Player {request.player} answered {reply[:80]!r} as {request.role.name} in {request.role.game}, where "
-            f"replies are masked to {', '.join(request.legal)}. Its engine does not mask: give the role on_illegal = "
-            "'forfeit' or 'retry'."
-        )
+        raise unmasked_reply(request, reply)
     if conduct.on_illegal is OnIllegal.FORFEIT or len(request.refusals) >= conduct.retries:
         return None
     refusal = Refusal(reply, retry_message(request.role, request.observation, reply, request.legal, asked))
     return request._replace(refusals=(*request.refusals, refusal))
+
+
+def unmasked_reply(request: ReplyRequest, reply: str) -> RuntimeError:
+    """Return the error of a role whose replies are masked, and one of them is illegal."""
+    return RuntimeError(
+        f"Player {request.player} answered {reply[:80]!r} as {request.role.name} in {request.role.game}, where "
+        f"replies are masked to {', '.join(request.legal)}. Its engine does not mask: give the role on_illegal = "
+        "'forfeit' or 'retry'."
+    )
 
 
 def _begin(

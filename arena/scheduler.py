@@ -10,6 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
+from arena.drawn_matches import DrawnMatch, Lineups, decide, undecided
 from arena.errors import EngineError, LostEngine, ServerError, one_for_each
 from arena.probes.asking import EngineOf, ProbeLog, ask
 from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
@@ -56,19 +57,20 @@ def play(
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
     engines = cache(engine_of)
     waiting = enumerate(requests)
-    active: list[_Match] = []
+    active: list[AnyMatch] = []
     with closing(ReplyQueue[_Match](engines)) as queue:
         runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue, engines, asks)
         while True:
             room = min(in_flight - len(active) - queue.of_engines, 2 * in_flight - len(active) - len(queue))
-            started = [runner.start(index, request) for index, request in islice(waiting, max(room, 0))]
+            new = list(islice(waiting, max(room, 0)))
+            started = runner.begin(new)
             active += runner.advance(started, [None] * len(started))
             if active:
                 active = runner.advance(*_dispatch(active, engines, queue))
                 active += runner.advance(*queue.replies(wait=False))
             elif queue:
                 active = runner.advance(*queue.replies(wait=True))
-            elif not started:
+            elif not new:
                 return [runner.episodes[index] for index in range(len(runner.episodes))]
             if failed := queue.take_failed():
                 active = runner.begin_again(failed, active)
@@ -91,6 +93,9 @@ class _Match:
     pinned: dict[str, str] | None = None  # ids of the weights of this match and its submatches, by player
 
 
+AnyMatch = _Match | DrawnMatch
+
+
 class _MatchRunner:
     """Runs the matches' coroutines; reuses their games and collects their episodes by index."""
 
@@ -110,6 +115,20 @@ class _MatchRunner:
         self._queue = queue
         self._engine_of, self._asks = engine_of, asks
         self._idle: defaultdict[str, list[Game]] = defaultdict(list)
+        self._lineups = Lineups(roles_of, make_game, engine_of)
+
+    def begin(self, requests: Iterable[tuple[int, MatchRequest]]) -> list[AnyMatch]:
+        """Start matches by index; those that need nobody else are played at once, and the others are returned."""
+        started: list[AnyMatch] = []
+        for index, request in requests:
+            lineup = self._lineups.of(request)
+            if lineup is None:
+                started.append(self.start(index, request))
+            elif lineup.alone:
+                self._keep(index, lineup.play(request))
+            else:
+                started.append(DrawnMatch(index, request, lineup))
+        return started
 
     def start(self, index: int, request: MatchRequest, parent: _Match | None = None) -> _Match:
         """Return a match whose coroutine has not been advanced."""
@@ -121,11 +140,17 @@ class _MatchRunner:
             match.probes = ProbeLog(roles, request.players)
         return match
 
-    def advance(self, matches: Sequence[_Match], replies: Sequence[Any]) -> list[_Match]:
+    def advance(self, matches: Sequence[AnyMatch], replies: Sequence[Any]) -> list[AnyMatch]:
         """Send each match its reply or submatches (None starts it); return the matches that then request a reply."""
-        active: list[_Match] = []
+        active: list[AnyMatch] = []
         finished: list[tuple[int, _Match, Episode]] = []  # with how many matches are active before it
         for match, reply in zip(matches, replies, strict=True):
+            if isinstance(match, DrawnMatch):
+                if reply is None or (drawn := match.move()) is None:
+                    active.append(match)
+                else:
+                    self._keep(match.index, drawn)
+                continue
             try:
                 request = match.coroutine.send(reply)
             except StopIteration as stop:
@@ -147,7 +172,7 @@ class _MatchRunner:
             before += len(resumed)
         return active
 
-    def begin_again(self, failed: Sequence[FailedRequest[_Match]], active: Sequence[_Match]) -> list[_Match]:
+    def begin_again(self, failed: Sequence[FailedRequest[_Match]], active: Sequence[AnyMatch]) -> list[AnyMatch]:
         """Begin matches again whose requests failed, with their own seeds; return the matches that request a reply.
 
         Raises the EngineError of a match that has failed ``MAX_FAILURES`` times, or that fails whenever it is played.
@@ -182,13 +207,13 @@ class _MatchRunner:
             episodes[place] = episodes[place]._replace(beliefs=beliefs)
         return episodes
 
-    def _open(self, match: _Match, requests: Sequence[MatchRequest]) -> list[_Match]:
+    def _open(self, match: _Match, requests: Sequence[MatchRequest]) -> list[AnyMatch]:
         """Start a match's submatches; return the matches that then request a reply."""
         match.submatches = [None] * len(requests)
         children = [self.start(index, request, match) for index, request in enumerate(requests)]
         return self.advance(children, [None] * len(children))
 
-    def _finish(self, match: _Match, episode: Episode) -> Sequence[_Match]:
+    def _finish(self, match: _Match, episode: Episode) -> Sequence[AnyMatch]:
         """Record a finished match; return the matches that request a reply because their submatches are finished."""
         self._idle[episode.request.game].append(match.game)
         parent = match.parent
@@ -201,39 +226,52 @@ class _MatchRunner:
         if parent is not None:
             parent.submatches[match.index] = episode
             return () if None in parent.submatches else self.advance([parent], [parent.submatches])
-        self.episodes[match.index] = episode
+        self._keep(match.index, episode)
+        return ()
+
+    def _keep(self, index: int, episode: Episode) -> None:
+        self.episodes[index] = episode
         if self._on_episode is not None:
             self._on_episode(episode)
-        return ()
 
 
 def _dispatch(
-    active: Sequence[_Match], engine_of: Callable[[str], Engine], queue: ReplyQueue[_Match]
-) -> tuple[Sequence[_Match], Sequence[Reply]]:
+    active: Sequence[AnyMatch], engine_of: Callable[[str], Engine], queue: ReplyQueue[_Match]
+) -> tuple[Sequence[AnyMatch], Sequence[Any]]:
     """Send all requests to their engines; return the matches with a reply now, and the replies.
 
     Requests for streaming engines go to the queue; any other engine is called once.
     """
-    requests = [match.reply_request for match in active]
-    engines: dict[int, Any] = {id(e): e for e in map(engine_of, {request.player for request in requests})}
-    if len(engines) == 1:
-        [engine] = engines.values()
-        if not streams(engine):
-            return active, _sample(engine, requests)
-    matches_of: dict[int, list[_Match]] = {}
+    engines: dict[int, Any] = {}
+    matches_of: dict[int, list[AnyMatch]] = {}
     for match in active:
-        matches_of.setdefault(id(engine_of(match.reply_request.player)), []).append(match)
-    replied: list[_Match] = []
-    replies: list[Reply] = []
+        engine = match.node.engine if isinstance(match, DrawnMatch) else engine_of(match.reply_request.player)
+        if id(engine) not in engines:
+            engines[id(engine)], matches_of[id(engine)] = engine, []
+        matches_of[id(engine)].append(match)
+    replied: list[AnyMatch] = []
+    replies: list[Any] = []
     for key, matches in matches_of.items():
         if streams(engines[key]):
             for match in matches:
+                assert isinstance(match, _Match), "no engine both streams and draws"
                 request = _with_pinned_weights(match, queue) if pins_weights(engines[key]) else match.reply_request
                 queue.submit(match, engines[key], request, match.reply_request.player)
         else:
             replied += matches
-            replies += _sample(engines[key], [match.reply_request for match in matches])
+            replies += _replies(engines[key], matches)
     return replied, replies
+
+
+def _replies(engine: Any, matches: Sequence[AnyMatch]) -> Sequence[Any]:
+    """Return an engine's replies; True for a match that draws its own from the choice that its node now has."""
+    waiting = [match for match in matches if isinstance(match, _Match)]
+    if len(waiting) < len(matches) and (asked := undecided(matches)):
+        decide(engine, asked)
+    sampled = iter(_sample(engine, [match.reply_request for match in waiting]) if waiting else ())
+    if len(waiting) == len(matches):
+        return list(sampled)
+    return [next(sampled) if isinstance(match, _Match) else True for match in matches]
 
 
 def _with_pinned_weights(match: _Match, queue: ReplyQueue[_Match]) -> ReplyRequest:
@@ -260,7 +298,7 @@ def _check_failures(match: _Match, role: str, error: EngineError) -> None:
     ) from cause
 
 
-def _root(match: _Match) -> _Match:
+def _root(match: Any) -> Any:
     """Return the match that no match opened, of which this is a part."""
     while match.parent is not None:
         match = match.parent

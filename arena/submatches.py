@@ -24,13 +24,19 @@ def begin_match(game: Game, request: MatchRequest) -> None:
     if request.start:
         _check_name(request)
     game.reset(request.deal_seed)
+    if request.task or request.parent is not None:
+        _start_given(request, game)
+    if request.prefix:
+        _play_prefix(request, game)
+
+
+def _start_given(request: MatchRequest, game: Game) -> None:
+    """Start with the task that the match, or its parent, was given."""
     opened = request.parent is not None or isinstance(game, IsSubmatch)
     if request.task and (isinstance(game, TakesTasks) or not opened):
         _start_task(request, game)
-    elif request.parent is not None or request.task:
+    else:
         start_submatch(game, request)
-    if request.prefix:
-        _play_prefix(request, game)
 
 
 def positions(game: Game, episode: Episode) -> Iterator[Game]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arena.records import Reply, ReplyRequest
+from arena.records import Choice, Reply, ReplyRequest
 from games.abilities import GivesBeliefs
 from games.common.errors import UsageError
 from games.spec import FreeText, GameSpec, HasScripts
@@ -50,6 +51,8 @@ class CfrPolicy(NamedTuple):
 class Random:
     """Draws legal actions uniformly; where free text is asked for, it plays the game's script ``random``."""
 
+    alone, tokens = True, 0
+
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one uniformly drawn legal reply for each request. Raises UsageError for words that it cannot draw."""
         return [
@@ -58,6 +61,10 @@ class Random:
             else Reply(self._words(request))
             for request in requests
         ]
+
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+        """See ``Draws``."""
+        return [Choice([Reply(format_reply(one.role, action)) for action in one.legal]) for one in requests]
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the uniform distribution over each request's legal actions."""
@@ -145,6 +152,8 @@ class Equilibrium:
     no play there can be exploited. Otherwise standard error shows how far it is. Each game is solved once.
     """
 
+    alone, tokens = True, 0
+
     def __init__(self, exact: Callable[[GameSpec], ExactPolicy | None] | None = None) -> None:
         """``exact`` returns a game's exact equilibrium where it has one, for information states that it reaches."""
         self._solve_exactly = exact
@@ -155,6 +164,13 @@ class Equilibrium:
         return [
             Reply(format_reply(request.role, request.rng.choices(request.legal, weights)[0]))
             for request, weights in zip(requests, self.distributions(requests), strict=True)
+        ]
+
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+        """See ``Draws``; ``random.choices`` draws in the same way. Raises UsageError as ``sample`` does."""
+        return [
+            Choice([Reply(format_reply(one.role, action)) for action in one.legal], list(accumulate(weights)))
+            for one, weights in zip(requests, self.distributions(requests), strict=True)
         ]
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:

@@ -6,8 +6,6 @@ A ``choice`` reply is drawn from the exact distribution over the legal replies, 
 
 from __future__ import annotations
 
-import random
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import exp
@@ -24,7 +22,7 @@ from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
 from arena.lm.tokenization import MAX_CACHED_PROMPTS
-from arena.records import Refusal, Reply, ReplyRequest, TokenTrace
+from arena.records import Choice, Refusal, Reply, ReplyRequest, TokenTrace
 from arena.samplers.pass_cache import PassCache
 from games.common.errors import unknown_name
 from roles.chat_text import as_chat
@@ -61,20 +59,10 @@ def _prompt_key(r: ReplyRequest) -> _PromptKey:
     return _PromptKey(r.player, r.role, r.observation, r.legal, r.refusals, r.form, r.chat)
 
 
-class _ChoiceDistribution(NamedTuple):
-    """The legal replies of one prompt with their cumulated probabilities."""
-
-    cumulated: list[float]  # [A]
-    replies: list[Reply]  # [A]
-
-    def draw(self, rng: random.Random) -> Reply:
-        """Draw one reply by one number of ``rng``."""
-        point = rng.random() * self.cumulated[-1]
-        return self.replies[min(bisect_right(self.cumulated, point), len(self.replies) - 1)]
-
-
 class TorchLM:
     """A sampler for language models. Players are added as live models or registered as folders."""
+
+    alone = False  # products round differently in batches of other sizes
 
     def __init__(
         self, *, device: str = "cpu", dtype: str = "float32", loaded: int = 8, max_batch_tokens: int = MAX_BATCH_TOKENS
@@ -84,7 +72,7 @@ class TorchLM:
         self._live: dict[str, LanguageModel] = {}
         self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
-        self._choices: dict[_PromptKey, _ChoiceDistribution] = {}
+        self._choices: dict[_PromptKey, Choice] = {}
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
         self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
@@ -160,13 +148,17 @@ class TorchLM:
                 self.tokens += _length(reply)
         return [reply for reply in replies if reply is not None]
 
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+        """See ``Draws``."""
+        return self._choice_distributions(requests)
+
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the exact probabilities of each request's legal replies (``choice`` roles only)."""
         for request in requests:
             check_tabular(request.role)
         return [
-            tuple(b - a for a, b in zip((0.0, *choice.cumulated), choice.cumulated, strict=False))
-            for choice in self._choice_distributions(requests)
+            tuple(b - a for a, b in zip((0.0, *cuts), cuts, strict=False))
+            for cuts in [choice.cumulated or () for choice in self._choice_distributions(requests)]
         ]
 
     def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
@@ -179,9 +171,7 @@ class TorchLM:
             tuple([exp(sum(reply.trace.logprobs)) for reply in one.replies if reply.trace]) for one in distributions
         ]
 
-    def _choice_distributions(
-        self, requests: Sequence[ReplyRequest], *, probes: bool = False
-    ) -> list[_ChoiceDistribution]:
+    def _choice_distributions(self, requests: Sequence[ReplyRequest], *, probes: bool = False) -> list[Choice]:
         """Return each request's distribution; those that are not cached are computed in batches."""
         keys = [_prompt_key(r) for r in requests]
         cached = [self._choices.get(key) for key in keys]
@@ -211,7 +201,7 @@ class TorchLM:
                 first += count
         for i, key in enumerate(keys):
             choice = _choice_distribution(key, prompts[i], tries[i], nodes[i], lm.version)
-            check_logprobs(player, choice.cumulated[-1], live=player in self._live)
+            check_logprobs(player, sum((choice.cumulated or ())[-1:]), live=player in self._live)
             self._choices[key] = choice
 
     def _together(self, free: Mapping[_FreeKey, list[int]]) -> list[list[int]]:
@@ -290,14 +280,14 @@ class TorchLM:
 
 def _choice_distribution(
     key: _PromptKey, prompt: Tokens, trie: ReplyTrie, nodes: list[list[float]], version: int | None
-) -> _ChoiceDistribution:
+) -> Choice:
     """Return the distribution of one prompt from the masked log-probs of its trie's nodes."""
     by_token = [token_logprobs(trie, nodes, reply) for reply in range(len(trie.replies))]
     replies = [
         Reply(text, TokenTrace(key.player, prompt, ids, logprobs, key.legal, key.role.temperature, version=version))
         for text, ids, logprobs in zip(trie.replies, trie.tokens, by_token, strict=True)
     ]
-    return _ChoiceDistribution(list(accumulate(exp(sum(logprobs)) for logprobs in by_token)), replies)
+    return Choice(replies, list(accumulate(exp(sum(logprobs)) for logprobs in by_token)))
 
 
 def _length(reply: Reply) -> int:

@@ -175,6 +175,10 @@ class OpenSpielGame:
         """The positions that every match of this name shares; None where OpenSpiel hides the game's chance moves."""
         return None if self._rules.sampled else self._rules.tree
 
+    def at(self, position: Position) -> Self:
+        """Return a match at a position of ``tree``, whose generator is at its start."""
+        return self._at(self._rules, position, 0)
+
     def pyspiel_state(self) -> Any:
         """Return a ``pyspiel.State`` of this position; the caller may change it."""
         return self._position.state.clone()

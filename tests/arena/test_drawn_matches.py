@@ -1,0 +1,138 @@
+"""Matches that are drawn from a line-up's tree: the same episodes as the referee's, and which matches they are."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from arena import drawn_matches
+from arena.drawn_matches import Lineups, draws
+from arena.records import Choice, Episode, MatchRequest, Reply
+from arena.samplers.scripted import Always, Equilibrium, Random
+from arena.scheduler import play
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from roles.cards import load_roles
+from roles.role import ReplyForm
+
+
+class Together(Random):
+    """Draws as ``Random`` does, but says that its choices depend on what is asked beside them."""
+
+    alone = False
+    sample = Random.sample
+    choices = Random.choices
+
+
+class ByTheReferee(Random):
+    """The same player without choices that hold: a ``sample`` of its own."""
+
+    def sample(self, requests):
+        return super().sample(requests)
+
+
+class EquilibriumByTheReferee(Equilibrium):
+    def sample(self, requests):
+        return super().sample(requests)
+
+
+def requests_of(game: str, players: str, count: int = 60) -> list[MatchRequest]:
+    lineup = tuple(players)
+    return [
+        MatchRequest(i, game, derive_seed(i, "deal"), derive_seed(i, "sample"), lineup, (True,) * len(lineup))
+        for i in range(count)
+    ]
+
+
+def play_with(requests, engines, in_flight=7) -> list[Episode]:
+    return play(
+        requests,
+        roles_of=lambda name: load_roles(make_game(name).spec),
+        engine_of=engines.__getitem__,
+        make_game=make_game,
+        in_flight=in_flight,
+    )
+
+
+@pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "liars_dice", "tic_tac_toe", "connect_four"])
+@pytest.mark.parametrize("engine", [Random, Together])
+def test_episodes_are_the_referees(game, engine):
+    requests = requests_of(game, "ab")
+    expected = play_with(requests, dict.fromkeys("ab", ByTheReferee()))
+    assert play_with(requests, dict.fromkeys("ab", engine())) == expected
+    assert play_with(requests, {"a": engine(), "b": ByTheReferee()}) == expected
+
+
+def test_an_equilibrium_draws_as_pythons_choices_do():
+    requests = requests_of("kuhn_poker", "er", 300)
+    drawn = play_with(requests, {"e": Equilibrium(), "r": Random()})
+    assert drawn == play_with(requests, {"e": EquilibriumByTheReferee(), "r": ByTheReferee()})
+
+
+def test_a_tree_that_is_full_begins_anew_and_play_does_not_notice(monkeypatch):
+    requests = requests_of("leduc_poker", "ab")
+    expected = play_with(requests, dict.fromkeys("ab", Random()))
+    monkeypatch.setattr(drawn_matches, "MOST_NODES", 3)
+    assert play_with(requests, dict.fromkeys("ab", Random())) == expected
+    assert play_with(requests, dict.fromkeys("ab", Together())) == expected
+
+
+def test_matches_that_end_in_one_place_share_their_turns():
+    episodes = play_with(requests_of("kuhn_poker", "ab", 400), dict.fromkeys("ab", Random()))
+    assert len({id(episode.turns) for episode in episodes}) == len({episode.turns for episode in episodes}) <= 30
+
+
+def lineup_of(request, engine, roles=None):
+    lineups = Lineups(lambda name: roles or load_roles(make_game(name).spec), make_game, lambda _: engine)
+    return lineups.of(request)
+
+
+def test_what_is_not_plain_is_the_referees():
+    [request] = requests_of("kuhn_poker", "ab", 1)
+    of = partial(lineup_of, engine=Random())
+    assert of(request) is not None
+    for change in ({"branch": (1,)}, {"prefix": ("pass",)}, {"task": "t"}, {"start": "s"}, {"parent": 3}):
+        assert of(request._replace(**change)) is None
+    assert of(request._replace(players=("a",))) is None
+    assert of(request._replace(trained=(True,))) is None
+    assert of(requests_of("simple_negotiation", "ab", 1)[0]) is None
+    assert of(requests_of("negotiation", "ab", 1)[0]) is None, "its deals are hidden, so it has no tree"
+    assert lineup_of(request, Always("bet")) is None
+    free = [role.model_copy(update={"reply": ReplyForm.FREE}) for role in load_roles(make_game("kuhn_poker").spec)]
+    assert of(request, roles=free) is None
+
+
+def test_another_sample_over_the_choices_is_asked():
+    engine = Random()
+    assert draws(engine)
+    assert not draws(ByTheReferee())
+    engine.sample = lambda requests: []
+    assert not draws(engine)
+
+
+def test_an_illegal_reply_of_a_masked_role_is_an_error():
+    class Wrong(Random):
+        sample = Random.sample
+
+        def choices(self, requests):
+            return [Choice([Reply("fly")]) for _ in requests]
+
+    Wrong.sample = lambda self, requests: []
+    with pytest.raises(RuntimeError, match=r"answered 'fly'.*does not mask"):
+        play_with(requests_of("kuhn_poker", "ab", 1), dict.fromkeys("ab", Wrong()))
+
+
+def test_choices_are_asked_once_a_position_and_in_the_matches_order():
+    asked = []
+
+    class Counting(Together):
+        def sample(self, requests):
+            raise AssertionError("every match is drawn")
+
+        def choices(self, requests):
+            asked.append([request.observation for request in requests])
+            return Random.choices(self, requests)
+
+    play_with(requests_of("kuhn_poker", "ab", 200), dict.fromkeys("ab", Counting()), in_flight=200)
+    assert [len(set(batch)) for batch in asked] == [3, 6, 3], "by cards; the second seat after a pass and a bet"
