@@ -121,7 +121,7 @@ def test_free_replies_are_estimated_and_say_so(run_dir, tmp_path):
 def test_estimates_come_near_the_truth():
     search = player("mcts:1", make_game("tic_tac_toe").spec)
     assert not hasattr(search.engine, "distributions")
-    from league.population.players.player import _PolicyReader
+    from league.population.players.tabulating import PolicyReader
 
     class Sometimes:
         """Bets with probability 3/4."""
@@ -133,7 +133,7 @@ def test_estimates_come_near_the_truth():
 
     base = player("random")
     biased = type(base)(base.label, base.spec, Sometimes(), base.roles, base.members)
-    reader = _PolicyReader(biased, "random", random.Random(0))
+    reader = PolicyReader(biased, "random", random.Random(0))
     rows = reader([(0, make_game("kuhn_poker"))] * 50)
     mean = sum(row[1] for row in rows) / 50
     assert make_game("kuhn_poker").legal_actions()[1] == "bet"
