@@ -39,6 +39,7 @@ GROUPS = {
     "measuring": {
         "standings": "show the ranking of a run or a tournament, and how certain it is",
         "exploitability": "measure how much a best response gains against a player",
+        "audit": "write one page with the truth about players: exploitability, forfeits, labels, seats, controls",
         "exploit": "train an exploiter of a player: a lower bound on its exploitability",
         "redteam": "measure what an attacker wins from a player, by what he may do",
         "credit": "compare credit rules on the same matches beside the exact gradient",

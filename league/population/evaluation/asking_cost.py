@@ -14,6 +14,7 @@ from games.spec import Game, labels
 from league.population.players.player import Player
 from league.population.players.tabulating import REPLIES_PER_STATE
 from league.theory.exact.exploitability import information_positions
+from roles.role import OnIllegal
 
 ENDPOINT_REPLIES = 64  # at each state of a player whose requests may have a price
 SAMPLE_MATCHES = 64  # of random play, by which the turns of a match are counted
@@ -84,7 +85,9 @@ def match_cost(player: Player, seatings: float) -> AskingCost | None:
         game = make_game(player.spec.name)
         game.reset(rng.getrandbits(32))
         while (seat := game.to_act()) is not None:
-            turns, tokens = turns + 1, tokens + _prompt_tokens(settings, player, seat, game)
+            conduct = player.roles[seat].conduct
+            tries = 1 + conduct.retries * (conduct.on_illegal is OnIllegal.RETRY)
+            turns, tokens = turns + tries, tokens + tries * _prompt_tokens(settings, player, seat, game)
             game.apply(rng.choice(labels(game)))
     share = seatings / (SAMPLE_MATCHES * player.spec.seats)
     return _cost(player, settings, round(turns * share), round(tokens * share))

@@ -139,6 +139,10 @@ class KeptPlayer:
         """Close the endpoint; the file stays open."""
         self._engine.close()
 
+    def probe(self) -> None:
+        """Request one word, which is not kept."""
+        self._engine.probe()
+
     def tells_logprobs(self) -> bool:
         """See ``Scoring``."""
         return self._engine.tells_logprobs()
