@@ -116,6 +116,13 @@ class Reply(NamedTuple):
     trace: TokenTrace | None = None
 
 
+class ScoredReply(NamedTuple):
+    """A reply with its probability, from a server that tells it."""
+
+    text: str
+    logprob: float | None  # of the whole text, in nats, as it was sampled; None: the server did not say
+
+
 class Turn(NamedTuple):
     """One reply of one seat: the unit of turn-level credit.
 
@@ -287,4 +294,17 @@ class Tabular(Protocol):
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return for each request the probability of each of ``request.legal``, in that order."""
+        ...
+
+
+@runtime_checkable
+class Scoring(Protocol):
+    """An engine whose replies may come with their probabilities, though it cannot list those of all replies."""
+
+    def tells_logprobs(self) -> bool:
+        """Return whether it does. It may ask once to find out."""
+        ...
+
+    def score(self, requests: Sequence[ReplyRequest]) -> list[ScoredReply]:
+        """Return one reply for each request, drawn as by ``sample``, with its probability."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})  # that may
 NO_QUOTA = "insufficient_quota"  # OpenAI's error code of a 429 that does not pass
 MAX_MESSAGE = 300  # characters of a server's message in an error
 MAX_NAMES = 1000  # of models that a server lists
+LARGEST_LOGPROB = 1e-3  # servers round; a greater one is none, nor is nan
 MAX_COUNT = 10**9  # tokens; a count above is none: no model reads or writes so many
 
 _BYTES_PER_TOKEN = 4  # roughly, of English prose
@@ -34,6 +36,7 @@ class Completion(NamedTuple):
     text: str
     input_tokens: int | None
     output_tokens: int | None
+    logprob: float | None = None  # of the text, in nats, where the request asked for its tokens' log-probs
 
 
 def check_masked(settings: RemoteSettings, request: ReplyRequest) -> None:
@@ -114,6 +117,7 @@ def parse_completion(text: str) -> Completion:
         _LONE_SURROGATE.sub("\ufffd", content),
         _count(counts.get("prompt_tokens")),
         _count(counts.get("completion_tokens")),
+        _logprob(data),
     )
 
 
@@ -197,6 +201,18 @@ def _parse_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _logprob(data: Any) -> float | None:
+    """Return the sum of the tokens' log-probs of a completion; None where they are not all numbers of at most 0."""
+    try:
+        values = [token["logprob"] for token in data["choices"][0]["logprobs"]["content"]]
+    except (LookupError, TypeError):
+        return None
+    numbers = [float(value) for value in values if type(value) in (int, float)]
+    if not numbers or len(numbers) < len(values) or any(not value <= LARGEST_LOGPROB for value in numbers):
+        return None
+    return min(math.fsum(numbers), 0.0)
 
 
 def _count(value: Any) -> int | None:

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import httpx2
 
 from arena.errors import EngineError, RetryableError, ServerError, UnusableAnswerError
 from arena.event_loop import LoopThread
-from arena.records import Reply, ReplyRequest
+from arena.records import Reply, ReplyRequest, ScoredReply
 from arena.remote.chat_completions import (
     NO_QUOTA,
     RETRY_STATUSES,
@@ -44,6 +44,9 @@ from roles.role import OnIllegal
 
 MAX_RETRY_AFTER = 300.0  # seconds: a server that asks to wait longer stops the run
 PROBE_RETRIES = 2  # at most, so that a failure is reported soon
+LOGPROBS = {"logprobs": True}  # further fields of a request
+REFUSED_FIELD = (400, 403, 404, 422, 501)  # statuses of servers that do not take a field
+Answer = TypeVar("Answer", Reply, ScoredReply)
 
 
 class _Response(NamedTuple):
@@ -64,6 +67,7 @@ class OpenAIApi:
         key = _key(settings)
         self._secret = Secret(key)
         self._usage = Usage()
+        self._tells_logprobs: bool | None = False if "logprobs" in settings.leave_out else None  # None: not asked yet
         self._jitter = random.Random()  # affects the time of requests, but nothing that is recorded
         self._requests, self._tokens = RateLimit(settings.requests_per_minute), RateLimit(settings.tokens_per_minute)
         self._slots = asyncio.Semaphore(settings.concurrency)
@@ -76,16 +80,41 @@ class OpenAIApi:
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:
         """See ``Streaming``. The future raises ServerError. Raises UsageError for a role that cannot be played."""
-        check_masked(self.settings, request)
-        body = to_body(self.settings, request, request.rng.getrandbits(31))
-        masked = request.role.conduct.on_illegal is OnIllegal.MASK
-        return self._start(body, reply_parser(self.settings, request), self.settings.retries, must_answer=masked)
+        return self._thread.submit(self._reply(*self._prepared(request)))
+
+    def submit_scored(self, request: ReplyRequest) -> Future[ScoredReply]:
+        """Do as ``submit``, and ask for the reply's probability as well."""
+        body, *how = self._prepared(request)
+        return self._thread.submit(self._scored(body | LOGPROBS, *how))
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. Raises EngineError if the server fails, UsageError as ``submit`` does."""
-        futures: list[Future[Reply]] = []
+        return self.all_of(self.submit, requests)
+
+    def score(self, requests: Sequence[ReplyRequest]) -> list[ScoredReply]:
+        """Return one reply for each request, with its probability. Raises as ``sample``."""
+        return self.all_of(self.submit_scored, requests)
+
+    def tells_logprobs(self) -> bool:
+        """Return whether the server tells log-probs: asked once, by a request that it may refuse."""
+        if self._tells_logprobs is None:
+            body = self._one_word() | LOGPROBS
+            try:
+                answer = self._thread.submit(self._scored(body, str, min(self.settings.retries, PROBE_RETRIES), True))
+                self._tells_logprobs = answer.result().logprob is not None
+            except ServerError as error:
+                if error.status not in REFUSED_FIELD:
+                    raise UsageError(str(error)) from error
+                self._tells_logprobs = False
+        return self._tells_logprobs
+
+    def all_of(
+        self, submit: Callable[[ReplyRequest], Future[Answer]], requests: Sequence[ReplyRequest]
+    ) -> list[Answer]:
+        """Return the answers to all requests; after a failure none is waited for."""
+        futures: list[Future[Answer]] = []
         try:
-            futures.extend(map(self.submit, requests))
+            futures.extend(map(submit, requests))
             return [future.result() for future in futures]
         except ServerError as error:
             players = ", ".join(sorted({request.player for request in requests}))
@@ -96,10 +125,10 @@ class OpenAIApi:
 
     def probe(self) -> None:
         """Request one word in the way of later requests. Raises UsageError if there is no response."""
-        chat = [{"role": "user", "content": "Answer with the word ready."}]
-        body = complete_body(self.settings, chat, {}, temperature=1.0, seed=0)
         try:
-            self._start(body, str, min(self.settings.retries, PROBE_RETRIES), must_answer=True).result()
+            self._thread.submit(
+                self._reply(self._one_word(), str, min(self.settings.retries, PROBE_RETRIES), True)
+            ).result()
         except ServerError as error:
             if error.status == 404 and (names := self._models()):
                 raise unknown_name(f"model at {self.settings.url}", self.settings.model, names) from error
@@ -113,12 +142,24 @@ class OpenAIApi:
         """Cancel pending requests and end the thread. The engine cannot be used afterwards."""
         self._thread.close(self._client.aclose)
 
-    def _start(
-        self, body: dict[str, Any], parse: Callable[[str], str], retries: int, *, must_answer: bool
-    ) -> Future[Reply]:
-        return self._thread.submit(self._reply(body, parse, retries, must_answer))
+    def _one_word(self) -> dict[str, Any]:
+        """Return the body of a request for one word."""
+        chat = [{"role": "user", "content": "Answer with the word ready."}]
+        return complete_body(self.settings, chat, {}, temperature=1.0, seed=0)
+
+    def _prepared(self, request: ReplyRequest) -> tuple[dict[str, Any], Callable[[str], str], int, bool]:
+        """Return the body of a request, and how its answer is taken: parsed, retried, and whether it must come."""
+        check_masked(self.settings, request)
+        body = to_body(self.settings, request, request.rng.getrandbits(31))
+        masked = request.role.conduct.on_illegal is OnIllegal.MASK
+        return body, reply_parser(self.settings, request), self.settings.retries, masked
 
     async def _reply(self, body: dict[str, Any], parse: Callable[[str], str], retries: int, must_answer: bool) -> Reply:
+        return Reply((await self._scored(body, parse, retries, must_answer)).text)
+
+    async def _scored(
+        self, body: dict[str, Any], parse: Callable[[str], str], retries: int, must_answer: bool
+    ) -> ScoredReply:
         """Send until there is a reply, with at most ``retries`` retries. Attempts share one slot.
 
         A server that answers, but nothing that can be used, has given an empty reply, which is illegal: the role's
@@ -129,13 +170,13 @@ class OpenAIApi:
             while True:
                 try:
                     completion = await self._attempt(body)
-                    return Reply(parse(completion.text))
+                    return ScoredReply(parse(completion.text), completion.logprob)
                 except RetryableError as error:
                     failures += 1
                     if failures > retries:
                         if isinstance(error, UnusableAnswerError) and not must_answer:
                             self._count(unusable=1)
-                            return Reply("")
+                            return ScoredReply("", None)
                         raise self._failure(f"{error}, at the last of {failures} attempts", error.status) from error
                     await asyncio.sleep((error.wait or 0.0) + backoff(failures, self._jitter))
                 self._count(retries=1)

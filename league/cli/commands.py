@@ -43,6 +43,7 @@ GROUPS = {
     "measuring": {
         "standings": "show the ranking of a run, and how certain it is",
         "exploitability": "measure how much a best response gains",
+        "audit": "write one page with the truth about players",
         "exploit": "train an exploiter of a player: a lower bound on its exploitability",
         "redteam": "measure what an attacker wins from a player, by what he may do",
         "credit": "compare credit rules beside the exact gradient",

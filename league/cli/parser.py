@@ -118,6 +118,19 @@ def add_player_options(parser: Parser) -> None:
     )
 
 
+def add_sampling_options(parser: Parser) -> None:
+    """Add how a player is asked whose probabilities are not known: how often at a state, and where answers are kept."""
+    parser.add_argument(
+        "--replies",
+        type=COUNT,
+        metavar="N",
+        help="sampled at each information state where no probabilities are known (default: 1024; of an endpoint 64)",
+    )
+    parser.add_argument(
+        "--answers", metavar="FILE", help="keep what endpoints answer, and do not ask again what is there"
+    )
+
+
 def add_game_option(parser: Parser) -> None:
     """Add ``--game``, which is required."""
     parser.add_argument("--game", required=True, help='a game\'s name, such as kuhn_poker or "kuhn_poker(players=3)"')

@@ -7,8 +7,9 @@ from typing import Any
 
 from arena.records import Episode
 from games.registry import make_game
-from league.cli.measuring.exploitability import ExploitabilityReport, measure
+from league.cli.measuring.exploitability import measure
 from league.cli.python.teammates import GivenTeammates
+from league.population.evaluation.exploitability_report import ExploitabilityReport
 from league.population.evaluation.head_to_head import HeadToHead, compare
 from league.population.players.engines import Engines
 from league.population.players.player import resolve

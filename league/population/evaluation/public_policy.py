@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from league.population.players.player import Player, PolicyReader
+from league.population.players.player import Player
+from league.population.players.tabulating import PolicyReader
 from league.theory.public.measures import best_responses, reach, returns
 from league.theory.public.reading import read_policy
 from league.theory.public.tree import Floats, PublicTree

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from arena.lm.lora import Adapters
     from arena.samplers.openai_api import OpenAIApi
     from arena.samplers.policy_net import PolicyNetEngine
+    from league.population.players.answers import Answers, KeptPlayer
     from league.population.players.model_engine import ModelEngine
     from league.population.storage.population import Snapshot
     from league.theory.exact.exploitability import PolicyTable
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
 class Engines:
     """The engines of one command; a context manager that stops their processes and threads.
 
-    ``settings`` are those of its language models.
+    ``settings`` are those of its language models. What endpoints answer is kept in ``answers``, and not asked again.
     """
 
-    def __init__(self, settings: PlayerSettings | None = None) -> None:
+    def __init__(self, settings: PlayerSettings | None = None, answers: Answers | None = None) -> None:
         self.settings = settings or PlayerSettings()
+        self._answers = answers
         self._threads_before: int | None = None
-        self._remote: dict[str, OpenAIApi] = {}
+        self._remote: dict[str, OpenAIApi | KeptPlayer] = {}
         self._scripted: dict[str, Sampler] = {}
         self._exploiters: dict[str, PolicyNetEngine] = {}
         self._believers: dict[tuple[str, str], Believer] = {}
@@ -76,10 +78,11 @@ class Engines:
         """Return the usage of each player behind a server."""
         return {text: engine.usage() for text, engine in self._remote.items()}
 
-    def remote(self, text: str) -> OpenAIApi | None:
+    def remote(self, text: str) -> OpenAIApi | KeptPlayer | None:
         """Return the engine of ``openai:...``, None for any other. Raises UsageError if its server does not answer."""
         if text.startswith("openai:") and text not in self._remote:
-            self._remote[text] = open_remote(text, self.settings.max_reply_tokens)
+            engine = open_remote(text, self.settings.max_reply_tokens)
+            self._remote[text] = engine if self._answers is None else self._answers.kept(engine)
         return self._remote.get(text)
 
     def scripted(self, text: str) -> Sampler | None:

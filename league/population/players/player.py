@@ -10,29 +10,29 @@ draws one snapshot for each of its seats when a match begins.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from arena.records import Cast, ReplyRequest, Sampler, Tabular
+from arena.records import Cast, Sampler, Tabular
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game, with_submatches
-from games.spec import Game, GameSpec, labels
+from games.spec import GameSpec
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.population.models.source import model_folder
 from league.population.players.engines import Engines
 from league.population.players.hub import check_model
-from league.population.players.remote import check_price, remote_roles
+from league.population.players.remote import remote_roles
 from league.population.players.scripted import scripted_forms
+from league.population.players.tabulating import REPLIES_PER_STATE, PolicyReader, TabulatedPolicy
 from league.population.storage.run_dir import DISTILLED, Run, find_run, run_names
 from league.theory.beliefs import two_seat_form
 from league.theory.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
+from league.theory.exact.states import Key
 from roles.cards import load_roles
 from roles.demonstrations import can_be_drawn
-from roles.replies import parse_reply
 from roles.role import ReplyForm, Role
 from roles.wording import wording_for
 
@@ -40,17 +40,7 @@ if TYPE_CHECKING:
     from arena.samplers.policy_net import PolicyNetEngine, Reference
     from league.population.players.believer import Believer
 
-REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
-
 Mixture = tuple[tuple[str, float], ...]  # player ids and their weights, which sum to one
-
-
-class TabulatedPolicy(NamedTuple):
-    """A player's policy as a table."""
-
-    table: PolicyTable
-    exact: bool  # False: estimated from sampled replies
-    illegal_rate: float  # of the sampled replies; the table holds the shares of the legal ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,54 +80,31 @@ class Player:
         ids, weights = zip(*self.members[seat], strict=True)
         return str(rng.choices(ids, weights)[0]) if len(ids) > 1 else str(ids[0])
 
-    def tabulate(self, seed: int = 0, limit: int = POINT_LIMIT) -> TabulatedPolicy:
+    def tabulate(self, seed: int = 0, limit: int = POINT_LIMIT, replies: int = REPLIES_PER_STATE) -> TabulatedPolicy:
         """Return the policy as a table of the whole game; of a mixture, the equivalent behaviour policy.
 
-        Exact where the engine gives its distributions and replies are ``choice``; otherwise estimated
-        from sampled replies, drawn with ``seed``. Raises UsageError for a game with more than
-        ``limit`` information states.
+        Exact where the engine gives its distributions and replies are ``choice``; otherwise from an endpoint's
+        log-probs, or estimated from ``replies`` sampled at each state, drawn with ``seed``. Raises UsageError for a
+        game with more than ``limit`` information states.
         """
-        rows: dict[tuple[int, str], tuple[float, ...]] = {}
+        rows: dict[Key, tuple[float, ...]] = {}
+        counts: dict[Key, tuple[int, ...]] = {}
         readers: list[PolicyReader] = []
+        mixed_counts = False
         for members in dict.fromkeys(self.members):  # seats with the same members are tabulated once
-            readers += [PolicyReader(self, identity, random.Random(f"{seed}/{identity}")) for identity, _ in members]
-            tables = [tabulate(self.spec.name, reader, limit) for reader in readers[-len(members) :]]
+            own = [
+                PolicyReader(self, identity, random.Random(f"{seed}/{identity}"), replies) for identity, _ in members
+            ]
+            readers += own
+            tables = [tabulate(self.spec.name, reader, limit) for reader in own]
             mixed = mixture(tables, [weight for _, weight in members]) if len(tables) > 1 else tables[0]
             rows.update((key, row) for key, row in mixed.probabilities.items() if self.members[key[0]] == members)
-        replies = sum(reader.replies for reader in readers)
-        rate = sum(reader.illegal for reader in readers) / replies if replies else 0.0
-        return TabulatedPolicy(PolicyTable(self.spec.name, rows), not replies, rate)
-
-
-class PolicyReader:
-    """Reads a player id's distributions from its engine, and counts the replies that had to be sampled."""
-
-    def __init__(self, player: Player, identity: str, rng: random.Random) -> None:
-        self._player, self._identity, self._rng = player, identity, rng
-        self.replies = self.illegal = 0
-
-    def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
-        """Return the player's probabilities in each position, over its legal actions."""
-        requests = [self._request(seat, game) for seat, game in positions]
-        engine = self._player.engine_of(self._identity)
-        if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
-            return engine.distributions(requests)
-        return [self._estimate(request) for request in requests]
-
-    def _request(self, seat: int, game: Game) -> ReplyRequest:
-        role = self._player.roles[seat]
-        return ReplyRequest(self._identity, role, game, game.observe(seat), labels(game), (), self._rng)
-
-    def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
-        """Return the legal actions' shares of sampled replies; uniform if no reply was legal."""
-        engine = self._player.engine_of(self._identity)
-        check_price(self._player.label, engine, self._player.spec, REPLIES_PER_STATE)
-        replies = engine.sample([request] * REPLIES_PER_STATE)
-        actions = [parse_reply(request.role, reply.text, request.legal) for reply in replies]
-        counts = [actions.count(action) for action in request.legal]
-        self.replies += len(actions)
-        self.illegal += actions.count(None)
-        return tuple(count / sum(counts) if any(counts) else 1 / len(counts) for count in counts)
+            if len(own) == 1:
+                read = own[0].counts(self.spec.name, limit)
+                counts.update((key, row) for key, row in read.items() if self.members[key[0]] == members)
+            else:
+                mixed_counts |= any(reader.replies for reader in own)
+        return TabulatedPolicy.of(PolicyTable(self.spec.name, rows), readers, None if mixed_counts else counts)
 
 
 def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:

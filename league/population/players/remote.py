@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena.remote.settings import RemoteSettings
-from arena.remote.usage import Metered
 from games.common.errors import UsageError
 from games.common.validation import validated
 from games.spec import GameSpec
@@ -79,15 +78,6 @@ def remote_roles(settings: RemoteSettings, spec: GameSpec, override: PlayerSetti
         return seat_roles(override.roles(open_run(settings.run).config.roles), spec)
     config = RolesConfig(reply=settings.reply, on_illegal="retry", wording="full")
     return seat_roles(override.roles(config), spec)
-
-
-def check_price(label: str, engine: object, spec: GameSpec, requests: int) -> None:
-    """Raise UsageError for a player with priced requests, if a table takes ``requests`` for each state."""
-    if isinstance(engine, Metered):
-        raise UsageError(
-            f"{label} returns no probabilities, and to estimate them would take {requests:,} requests, each with its "
-            f"price, for every information state of {spec.name}. Let it play: league match."
-        )
 
 
 def _read(text: str, path: Path) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def test_free_replies_are_estimated_and_say_so(run_dir, tmp_path):
 def test_estimates_come_near_the_truth():
     search = player("mcts:1", make_game("tic_tac_toe").spec)
     assert not hasattr(search.engine, "distributions")
-    from league.population.players.player import PolicyReader
+    from league.population.players.tabulating import PolicyReader
 
     class Sometimes:
         """Bets with probability 3/4."""
