@@ -1,7 +1,8 @@
 """Who meets whom, and is it getting better: population, matchmaking, payoffs, ratings, the loop.
 
 For Python users: ``league.load_config``, ``train``, ``resume``, ``sweep``, ``open_run``, ``match``, ``exploitability``,
-``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is loaded when it is first used.
+``credit_check``, ``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is loaded when
+it is first used.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from games.registry import make_game as make_game
     from games.registry import register as register_game
     from games.registry import register_environment as register_environment
+    from league.cli.python.playing import credit_check as credit_check
     from league.cli.python.playing import exploitability as exploitability
     from league.cli.python.playing import match as match
     from league.cli.python.playing import pettingzoo_env as pettingzoo_env
@@ -56,6 +58,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_game": ("games.registry", "register"),
     "register_privileged": ("games.privileged", "register"),
     "register_environment": ("games.registry", "register_environment"),
+    "credit_check": ("league.cli.python.playing", "credit_check"),
     "exploitability": ("league.cli.python.playing", "exploitability"),
     "match": ("league.cli.python.playing", "match"),
     "pettingzoo_env": ("league.cli.python.playing", "pettingzoo_env"),
@@ -93,6 +96,7 @@ __all__ = [
     "SweptRun",
     "TrainingRun",
     "UsageError",
+    "credit_check",
     "exploitability",
     "load_config",
     "load_environment",
