@@ -1,8 +1,8 @@
 """Who meets whom, and is it getting better: population, matchmaking, payoffs, ratings, the loop.
 
 For Python users: ``league.load_config``, ``train``, ``resume``, ``sweep``, ``open_run``, ``match``, ``exploitability``,
-``credit_check``, ``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is loaded when
-it is first used.
+``credit_check``, ``ratings``, ``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is
+loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from league.cli.python.playing import exploitability as exploitability
     from league.cli.python.playing import match as match
     from league.cli.python.playing import pettingzoo_env as pettingzoo_env
+    from league.cli.python.playing import ratings as ratings
     from league.cli.python.runs import TrainingRun as TrainingRun
     from league.cli.python.runs import open_run as open_run
     from league.cli.python.sweeps import SweptRun as SweptRun
@@ -62,6 +63,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "exploitability": ("league.cli.python.playing", "exploitability"),
     "match": ("league.cli.python.playing", "match"),
     "pettingzoo_env": ("league.cli.python.playing", "pettingzoo_env"),
+    "ratings": ("league.cli.python.playing", "ratings"),
     "TrainingRun": ("league.cli.python.runs", "TrainingRun"),
     "open_run": ("league.cli.python.runs", "open_run"),
     "SweptRun": ("league.cli.python.sweeps", "SweptRun"),
@@ -104,6 +106,7 @@ __all__ = [
     "match",
     "open_run",
     "pettingzoo_env",
+    "ratings",
     "register_alarm",
     "register_branching",
     "register_breeding",

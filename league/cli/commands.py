@@ -38,6 +38,7 @@ GROUPS = {
     },
     "measuring": {
         "standings": "show the ranking of a run or a tournament, and how certain it is",
+        "rate": "rate the players of other people's battles, from a CSV, by several methods",
         "exploitability": "measure how much a best response gains against a player",
         "exploit": "train an exploiter of a player: a lower bound on its exploitability",
         "redteam": "measure what an attacker wins from a player, by what he may do",

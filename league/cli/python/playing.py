@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from arena.records import Episode
@@ -14,6 +15,8 @@ from league.cli.python.teammates import GivenTeammates
 from league.config.credit import CreditConfig
 from league.lab.credit.foreign import Signature, foreign_rule
 from league.lab.credit.matches import BatchPlan
+from league.lab.standings.battle_ratings import BattleRatings, rate
+from league.lab.standings.battles import battles_of, read_battles
 from league.population.evaluation.head_to_head import HeadToHead, compare
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
@@ -74,6 +77,16 @@ def credit_check(
         resolved = resolve(str(player), make_game(game).spec, engines)
         sampled = reason_to_sample(resolved)
         return measure_credit(resolved, CreditConfig(), plan or BatchPlan(), rules, sampled, given)
+
+
+def ratings(battles: str | Path | Iterable[Mapping[str, Any]], *, seed: int = 0) -> BattleRatings:
+    """Rate the players of battles: a CSV, or records with its columns (model_a, model_b, winner or score, game, deal).
+
+    ``.players`` have the best rating first: Bradley-Terry with its interval, Nash averaging, maximal lotteries, ranked
+    pairs, Soft Condorcet, and whether each is among the leaders. The order of the battles changes nothing. Raises
+    UsageError for what is no battle.
+    """
+    return rate(read_battles(battles) if isinstance(battles, str | Path) else battles_of(battles), seed)
 
 
 def pettingzoo_env(game: str, *, players: Mapping[str, object] | None = None, render_mode: str | None = None) -> Any:
