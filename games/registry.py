@@ -24,6 +24,7 @@ from games.native.lookup_chain import LookupChain
 from games.native.pair_arithmetic import PairArithmetic
 from games.native.relay_arithmetic import RelayArithmetic
 from games.native.repeated_kuhn import RepeatedKuhn
+from games.native.stop_or_go import StopOrGo
 from games.native.team_race import TeamRace
 from games.native.throw import Throw
 from games.openspiel.game import OpenSpielGame, openspiel_names
@@ -72,6 +73,7 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "repeated_kuhn_poker": RepeatedKuhn,
     "team_race": TeamRace,
     "throw": Throw,
+    "stop_or_go": StopOrGo,
     "sums": Sums,
     "programs": Programs,
     "repair": Repair,

@@ -1,7 +1,8 @@
 """Who meets whom, and is it getting better: population, matchmaking, payoffs, ratings, the loop.
 
 For Python users: ``league.load_config``, ``train``, ``resume``, ``sweep``, ``open_run``, ``match``, ``exploitability``,
-``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is loaded when it is first used.
+``credit_check``, ``ratings``, ``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is
+loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from games.registry import make_game as make_game
     from games.registry import register as register_game
     from games.registry import register_environment as register_environment
+    from league.cli.python.playing import credit_check as credit_check
     from league.cli.python.playing import exploitability as exploitability
     from league.cli.python.playing import match as match
     from league.cli.python.playing import pettingzoo_env as pettingzoo_env
+    from league.cli.python.playing import ratings as ratings
     from league.cli.python.runs import TrainingRun as TrainingRun
     from league.cli.python.runs import open_run as open_run
     from league.cli.python.sweeps import SweptRun as SweptRun
@@ -56,9 +59,11 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_game": ("games.registry", "register"),
     "register_privileged": ("games.privileged", "register"),
     "register_environment": ("games.registry", "register_environment"),
+    "credit_check": ("league.cli.python.playing", "credit_check"),
     "exploitability": ("league.cli.python.playing", "exploitability"),
     "match": ("league.cli.python.playing", "match"),
     "pettingzoo_env": ("league.cli.python.playing", "pettingzoo_env"),
+    "ratings": ("league.cli.python.playing", "ratings"),
     "TrainingRun": ("league.cli.python.runs", "TrainingRun"),
     "open_run": ("league.cli.python.runs", "open_run"),
     "SweptRun": ("league.cli.python.sweeps", "SweptRun"),
@@ -93,6 +98,7 @@ __all__ = [
     "SweptRun",
     "TrainingRun",
     "UsageError",
+    "credit_check",
     "exploitability",
     "load_config",
     "load_environment",
@@ -100,6 +106,7 @@ __all__ = [
     "match",
     "open_run",
     "pettingzoo_env",
+    "ratings",
     "register_alarm",
     "register_branching",
     "register_breeding",

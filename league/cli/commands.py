@@ -42,6 +42,7 @@ GROUPS = {
     },
     "measuring": {
         "standings": "show the ranking of a run, and how certain it is",
+        "rate": "rate the players of other people's battles, from a CSV, by several methods",
         "exploitability": "measure how much a best response gains",
         "audit": "write one page with the truth about players",
         "exploit": "train an exploiter of a player: a lower bound on its exploitability",
@@ -71,7 +72,7 @@ GROUPS = {
 TITLES = {"training": "Train", "playing": "Play", "measuring": "Measure", "showing": "Look"}
 LAB = {
     *("serve-seats", "evolve", "distil", "latent", "breed", "exploit", "redteam", "rescore", "regret", "team"),
-    *("opponents", "import"),
+    *("opponents", "import", "rate"),
 }
 SHOW = {"presets", "settings", "plugins", "docs", "completion"}
 BEHIND = {  # the words that commands stand behind, with their line of help

@@ -31,6 +31,7 @@ from learners.advantages.m_grpo import RULE as M_GRPO
 from learners.advantages.malt import RULE as MALT
 from learners.advantages.mars import RULE as MARS
 from learners.advantages.matpo import RULE as MATPO
+from learners.advantages.mt_grpo import RULE as MT_GRPO
 from learners.advantages.rae import RULE as RAE
 from learners.advantages.regret import RULE as REGRET
 from learners.advantages.reinforce import RULE as REINFORCE
@@ -62,6 +63,7 @@ RULES = Registry(
         "comas": COMAS,
         "gigpo": GIGPO,
         "at_grpo": AT_GRPO,
+        "mt_grpo": MT_GRPO,
         "gae_turn": GAE_TURN,
         "contribution": CONTRIBUTION,
         "flow_grpo": FLOW_GRPO,

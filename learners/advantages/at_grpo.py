@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from learners.advantages.common import rewards_to_go, split_by_turn, standardised, turn_counts
+from learners.advantages.common import rewards_to_go, split_by_turn, standardised, turn_labels
 from learners.advantages.rule import Credited, CreditRule, Discounted, Need, State, unweighted
-from learners.groups import group_numbers
 from learners.trajectories import Evidence, Trajectory
 
 
@@ -23,13 +20,8 @@ def at_grpo(
 
     Raises UsageError for uneven or short groups.
     """
-    groups = group_numbers("at_grpo", trajectories)
-    lengths = turn_counts(trajectories)
-    first = np.cumsum(lengths) - lengths  # each trajectory's first turn in the batch
-    index = np.arange(lengths.sum()) - np.repeat(first, lengths)  # k  [T]
-    labels = np.repeat(groups * lengths.max(initial=0), lengths) + index
     sums = rewards_to_go(trajectories, settings.gamma)
-    return unweighted(split_by_turn(standardised(sums, labels), trajectories), state)
+    return unweighted(split_by_turn(standardised(sums, turn_labels("at_grpo", trajectories)), trajectories), state)
 
 
 RULE = CreditRule(at_grpo, Discounted, needs={Need.GROUPS})

@@ -13,6 +13,7 @@ from itertools import accumulate, chain, pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from learners.groups import group_numbers
 from learners.trajectories import Trajectory
 
 EPSILON = 1e-6  # added to a standard deviation in a denominator
@@ -23,10 +24,15 @@ Labels = NDArray[np.intp]
 
 def rewards_to_go(trajectories: Sequence[Trajectory], gamma: float) -> Floats:
     """Return the discounted sum of rewards from each turn to the end [T]."""
+    return discounted_sums(list(chain.from_iterable(t.rewards for t in trajectories)), trajectories, gamma)
+
+
+def discounted_sums(numbers_T: ArrayLike, trajectories: Sequence[Trajectory], gamma: float) -> Floats:
+    """Return the discounted sum of numbers by turn from each turn to the end of its trajectory [T]."""
     lengths = turn_counts(trajectories)
     present = np.arange(lengths.max(initial=0)) < lengths[:, None]  # [N, K]
     sums = np.zeros(present.shape)
-    sums[present] = list(chain.from_iterable(t.rewards for t in trajectories))
+    sums[present] = numbers_T
     for k in reversed(range(present.shape[1] - 1)):
         sums[:, k] += gamma * sums[:, k + 1]
     return sums[present]
@@ -35,6 +41,17 @@ def rewards_to_go(trajectories: Sequence[Trajectory], gamma: float) -> Floats:
 def turn_counts(trajectories: Sequence[Trajectory]) -> Labels:
     """Return the number of turns of each trajectory [N]."""
     return np.array([len(t.turns) for t in trajectories], np.intp)
+
+
+def turn_labels(rule: str, trajectories: Sequence[Trajectory]) -> Labels:
+    """Return a label for each turn, equal for the turns of one group with the same index [T].
+
+    Raises UsageError as ``groups_of``.
+    """
+    groups, lengths = group_numbers(rule, trajectories), turn_counts(trajectories)
+    first = np.cumsum(lengths) - lengths  # each trajectory's first turn in the batch
+    index = np.arange(lengths.sum()) - np.repeat(first, lengths)  # k  [T]
+    return np.asarray(np.repeat(groups * lengths.max(initial=0), lengths) + index)
 
 
 def moves_of(trajectory: Trajectory) -> list[int]:

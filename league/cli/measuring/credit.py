@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from league.lab.credit.accuracy import Accuracy
     from league.lab.credit.gradient_accuracy import RuleAccuracy
     from league.lab.credit.matches import BatchPlan
+    from league.lab.credit.rules import RuleVariant
     from league.population.players.player import Player
     from league.population.storage.run_dir import Run
     from league.theory.statistics import Estimate
@@ -29,6 +30,7 @@ EXAMPLES = (
     "kuhn_poker",
     "runs/pocket@main-000120 --game kuhn_poker --batch 64 -o credit.png",
     "leduc_poker --rules mars rae:decay=0.9 --json",
+    "kuhn_poker --with advantages.py:compute_grpo_outcome_advantage --signature verl",
 )
 NOTES = PLAYERS
 __all__ = ["print_report", "run", "to_json"]
@@ -43,6 +45,10 @@ _MEANING = (
     "one action at one information state, in squared units of returns. wrong: turns whose credit says the opposite of "
     "what they were worth. matches: for a cosine of {enough:g}; – where no number is enough, or it is not known. ± "
     "and brackets: 95% intervals."
+)
+_MEANING_PARTS = (
+    "for a sign: after so many matches a step goes uphill in {sure:.0%} of all batches; – where the mean of all "
+    "batches is not surely uphill, so that more matches make it no better."
 )
 _MEANING_SAMPLED = (
     "cosine: of the turns' credit with what they were worth; 1 is in proportion. wrong: turns whose credit says the "
@@ -59,7 +65,19 @@ def add_arguments(parser: Parser) -> None:
         nargs="+",
         default=[],
         metavar="RULE",
-        help="only these, as NAME, NAME:KEY=VALUE or NAME@ESTIMATOR (default: all)",
+        help="only these, as NAME, NAME:KEY=VALUE or NAME@ESTIMATOR (default: all, or none beside --with)",
+    )
+    parser.add_argument(
+        "--with",
+        dest="given",
+        metavar="FILE.py:FUNCTION",
+        help="measure an advantage function of your own trainer, which is imported and called as it stands",
+    )
+    parser.add_argument(
+        "--signature",
+        choices=("verl", "trl", "prime_rl", "league"),
+        default="verl",
+        help="whose arrays the function of --with takes (default: verl)",
     )
     parser.add_argument("--batch", type=COUNT, default=512, metavar="N", help="matches of a batch (default: 512)")
     parser.add_argument(
@@ -87,6 +105,7 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: argparse.Namespace) -> CreditReport:
     """Play the batches, measure every rule, and draw a picture if asked to."""
     from league.config.credit import CreditConfig
+    from league.lab.credit.foreign import foreign_rule, load_function
     from league.lab.credit.matches import BatchPlan
     from league.population.players.engines import Engines
     from league.population.players.player import resolve
@@ -94,6 +113,8 @@ def run(arguments: argparse.Namespace) -> CreditReport:
     from league.population.storage.run_dir import Run, find_run
 
     picture = picture_to_write(arguments.output, "-o")
+    text = arguments.given
+    given = [] if text is None else [foreign_rule(load_function(text), arguments.signature, text.rpartition(":")[2])]
     folder = find_run(arguments.target.partition("@")[0])
     run = None if folder is None else Run(folder)
     game = arguments.game or (arguments.target if run is None else _only_game(run))
@@ -106,34 +127,42 @@ def run(arguments: argparse.Namespace) -> CreditReport:
         sampled = reason_to_sample(player)
         batches = arguments.batches or (SAMPLED_BATCHES if sampled else BATCHES)
         plan = BatchPlan(arguments.batch, group, batches, arguments.seed, arguments.learned)
-        report = measure(player, credit, plan, arguments.rules, sampled)
+        report = measure(player, credit, plan, arguments.rules, sampled, given)
     if picture is not None:
         _draw(report, picture)
     return report
 
 
 def measure(
-    player: Player, credit: CreditConfig, plan: BatchPlan, rules: list[str], sampled: str | None
+    player: Player,
+    credit: CreditConfig,
+    plan: BatchPlan,
+    rules: Sequence[str],
+    sampled: str | None,
+    given: Sequence[RuleVariant] = (),
 ) -> CreditReport:
     """Return the accuracy of rules under a player's policy; by continuations if ``sampled``, which says why.
 
-    Raises UsageError.
+    ``given`` are somebody else's, beside those of ``rules``. Raises UsageError.
     """
     from league.lab.credit.gradient_accuracy import compare_rules
     from league.lab.credit.influence import influence_by_role
     from league.lab.credit.sampled import compare_by_continuations
     from league.training.monitors.terminal import Terminal
 
+    names = tuple(variant.text for variant in given)
     if sampled:
         with Terminal(stderr=True).status(f"playing matches of {player.spec.alias}, and on from their middles"):
-            accuracies, left_out = compare_by_continuations(player, credit, plan, rules)
-        return CreditReport(player.label, player.spec, plan, False, accuracies, left_out, sampled)
+            accuracies, left_out = compare_by_continuations(player, credit, plan, rules, given=given)
+        return CreditReport(player.label, player.spec, plan, False, accuracies, left_out, sampled, given=names)
     with Terminal(stderr=True).status(f"asking {player.label} at every information state of {player.spec.alias}"):
         tabulated = player.tabulate()
     with Terminal(stderr=True).status(f"playing {plan.batch * plan.batches} matches and crediting their turns"):
-        accuracies, left_out = compare_rules(tabulated.table, player.roles, credit, plan, rules)
+        accuracies, left_out = compare_rules(tabulated.table, player.roles, credit, plan, rules, given)
     moved = influence_by_role(tabulated.table, player.roles)
-    return CreditReport(player.label, player.spec, plan, tabulated.exact, accuracies, left_out, influence=moved)
+    return CreditReport(
+        player.label, player.spec, plan, tabulated.exact, accuracies, left_out, influence=moved, given=names
+    )
 
 
 def reason_to_sample(player: Player) -> str | None:
@@ -200,6 +229,7 @@ class CreditReport(NamedTuple):
     left_out: dict[str, str]  # why, by rule
     sampled: str | None = None  # why rules are compared with continuations; None: with the exact gradient
     influence: dict[str, float] = {}  # nats by role, of those that another seat answers; exact  # noqa: RUF012
+    given: tuple[str, ...] = ()  # the rules that are somebody else's functions
 
 
 def ranked(report: CreditReport) -> list[tuple[RuleAccuracy, list[str]]]:
@@ -253,12 +283,13 @@ def _accuracy_to_json(accuracy: Accuracy) -> dict[str, Any]:
         "noise": accuracy.noise,
         "wrong_sign": accuracy.wrong_sign,
         "matches_needed": accuracy.matches,
+        "matches_for_sign": accuracy.sign,
     }
 
 
 def print_report(report: CreditReport, console: Console) -> None:
     """Print the tables, and their conclusions in words."""
-    from league.lab.credit.accuracy import ENOUGH
+    from league.lab.credit.accuracy import ENOUGH, SURE
     from league.lab.credit.gradient_accuracy import EXACT
     from league.lab.credit.sampled import COUNT as PLAYED_ON
     from league.lab.credit.sampled import TURNS
@@ -282,6 +313,10 @@ def print_report(report: CreditReport, console: Console) -> None:
     console.print()
     console.print(_cosines("turn", report, {index: f"turn {index + 1}" for index in report.rules[0].turns}))
     console.print()
+    if not report.sampled:
+        for rule in (rule for rule in report.rules if rule.rule in report.given):
+            console.print(_parts(rule))
+            console.print(f"\n{_MEANING_PARTS.format(sure=SURE)}\n")
     for sentence in [*_verdict(report), *_influences(report)]:
         console.print(sentence)
 
@@ -294,6 +329,17 @@ def _table(report: CreditReport) -> Table:
         sign = format_percent(accuracy.wrong_sign)
         gradient = _plus_minus(accuracy.cosine), _interval(accuracy.bias), _short(accuracy.noise)
         table.add_row(rule.rule, *gradient, *map(_short, rule.faithful), sign, matches)
+    return table
+
+
+def _parts(rule: RuleAccuracy) -> Table:
+    """Return a table of somebody else's credit: everything, and by role and by turn."""
+    table = plain_table(rule.rule, "cosine", "bias", "noise", "wrong", "matches", "for a sign")
+    turns = {f"turn {index + 1}": accuracy for index, accuracy in rule.turns.items()}
+    for part, accuracy in {"all turns": rule.overall, **rule.roles, **turns}.items():
+        counts = ["–" if count is None else f"{count:,}" for count in (accuracy.matches, accuracy.sign)]
+        gradient = _plus_minus(accuracy.cosine), _interval(accuracy.bias), _short(accuracy.noise)
+        table.add_row(part, *gradient, format_percent(accuracy.wrong_sign), *counts)
     return table
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from arena.records import Episode
 from games.registry import make_game
+from league.cli.measuring.credit import CreditReport, reason_to_sample
+from league.cli.measuring.credit import measure as measure_credit
 from league.cli.measuring.exploitability import measure
 from league.cli.python.teammates import GivenTeammates
+from league.config.credit import CreditConfig
+from league.lab.credit.foreign import Signature, foreign_rule
+from league.lab.credit.matches import BatchPlan
+from league.lab.standings.battle_ratings import BattleRatings, rate
+from league.lab.standings.battles import battles_of, read_battles
 from league.population.evaluation.exploitability_report import ExploitabilityReport
 from league.population.evaluation.head_to_head import HeadToHead, compare
 from league.population.players.engines import Engines
@@ -46,6 +54,40 @@ def exploitability(player: object, *, game: str) -> ExploitabilityReport:
     load_plugins_of([str(player)])
     with Engines() as engines:
         return measure(resolve(str(player), make_game(game).spec, engines))
+
+
+def credit_check(
+    function: Callable[..., Any],
+    signature: Signature = "verl",
+    *,
+    game: str = "kuhn_poker",
+    player: object = "random",
+    rules: Sequence[str] = (),
+    plan: BatchPlan | None = None,
+) -> CreditReport:
+    """Measure an advantage function of anybody's trainer: bias, noise and matches needed, by role and turn.
+
+    The function is called as it stands, with the arrays of ``signature`` ("verl", "trl", "prime_rl" or "league";
+    ``league.lab.credit.foreign``), on matches that ``player`` plays with itself: ``plan``, or 16 batches of 512. Its
+    gradient is compared with the exact one. ``report.rules[0]`` is the exact advantage, ``[1]`` the function, and
+    ``rules`` follow. Raises UsageError for a function that asks for something else, or returns something else.
+    """
+    load_plugins_of([str(player)])
+    given = [foreign_rule(function, signature)]
+    with Engines() as engines:
+        resolved = resolve(str(player), make_game(game).spec, engines)
+        sampled = reason_to_sample(resolved)
+        return measure_credit(resolved, CreditConfig(), plan or BatchPlan(), rules, sampled, given)
+
+
+def ratings(battles: str | Path | Iterable[Mapping[str, Any]], *, seed: int = 0) -> BattleRatings:
+    """Rate the players of battles: a CSV, or records with its columns (model_a, model_b, winner or score, game, deal).
+
+    ``.players`` have the best rating first: Bradley-Terry with its interval, Nash averaging, maximal lotteries, ranked
+    pairs, Soft Condorcet, and whether each is among the leaders. The order of the battles changes nothing. Raises
+    UsageError for what is no battle.
+    """
+    return rate(read_battles(battles) if isinstance(battles, str | Path) else battles_of(battles), seed)
 
 
 def pettingzoo_env(game: str, *, players: Mapping[str, object] | None = None, render_mode: str | None = None) -> Any:

@@ -4,10 +4,12 @@ Let g be the exact gradient and ĝ_b the rule's gradient on batch b of B indepen
 E the expectation over batches,
 
     cosine       mean over b of ĝ_b · g / (|ĝ_b| |g|)
-    bias         min over c of |c E ĝ − g| / |g| = sqrt(1 − cos²(E ĝ, g)): no number of matches removes it
+    bias         min over c ≥ 0 of |c E ĝ − g| / |g| = sqrt(1 − cos²(E ĝ, g)), and 1 where E ĝ points away from g: no
+                 number of matches removes it
     noise        sqrt(E |ĝ − E ĝ|²) / |E ĝ|: of one batch; it falls with the square root of N
     wrong sign   share of the turns with a non-zero exact advantage whose credit has the other sign
     matches      N at which the cosine of a batch, about cos(E ĝ, g) / sqrt(1 + noise²), reaches ``ENOUGH``
+    sign         N at which ĝ · g > 0, so that a step goes uphill, in ``SURE`` of all batches
 
 The squares |E ĝ|² and (E ĝ · g)² are estimated from pairs of different batches, which makes them unbiased; the bias has
 a jackknife interval over batches.
@@ -27,6 +29,8 @@ from league.theory.exact.turn_values import TurnValues
 from league.theory.statistics import Estimate, student_quantile
 
 ENOUGH = 0.9  # cosine
+SURE = 0.95  # of batches whose step goes uphill
+QUANTILE = 1.6448536269514722  # of the normal distribution, at SURE
 TINY = 1e-9  # smaller advantages and gradients count as zero
 
 
@@ -38,6 +42,7 @@ class Accuracy(NamedTuple):
     noise: float | None
     wrong_sign: float | None
     matches: int | None  # also None: no number is enough
+    sign: int | None = None  # also None: the mean of all batches is not surely uphill
 
 
 class Compared(NamedTuple):
@@ -72,7 +77,8 @@ def accuracy(compared: Compared, wrong_sign: float | None) -> Accuracy:
     reached, needed = min(every.squared_cosine, 1.0), None
     if reached > ENOUGH**2:
         needed = max(1, math.ceil(compared.batch * squared_noise / (reached / ENOUGH**2 - 1.0)))
-    return Accuracy(cosine, _bias(every, without), math.sqrt(squared_noise), wrong_sign, needed)
+    sign = _matches_for_sign(projected, compared.batch)
+    return Accuracy(cosine, _bias(every, without), math.sqrt(squared_noise), wrong_sign, needed, sign)
 
 
 def share_of_wrong_signs(credit: Floats, exact: Floats) -> float | None:
@@ -88,6 +94,14 @@ def _mean(values: Floats) -> Estimate:
         return Estimate(mean, None, None)
     half = student_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     return Estimate(mean, mean - half, mean + half)
+
+
+def _matches_for_sign(projected: Floats, batch: int) -> int | None:
+    """Return after how many matches the length along g is above 0 as often as ``SURE``; None if its mean may not be."""
+    mean = _mean(projected)
+    if mean.low is None or mean.low <= 0.0:
+        return None
+    return max(1, math.ceil(batch * float(projected.var(ddof=1)) * (QUANTILE / mean.mean) ** 2))
 
 
 class _Sums(NamedTuple):
@@ -106,8 +120,9 @@ class _Sums(NamedTuple):
 
     @property
     def squared_cosine(self) -> Any:
-        """cos²(E ĝ, g); being an estimate, it may lie a little below 0 or above 1."""
-        return (self.along**2 - self.along_squares) / (self.batches * (self.batches - 1)) / self.mean_square
+        """cos²(E ĝ, g), negative where E ĝ points away from g; an estimate may lie a little outside −1 to 1."""
+        squared = (self.along**2 - self.along_squares) / (self.batches * (self.batches - 1)) / self.mean_square
+        return np.where(np.asarray(self.along) < 0.0, -np.abs(squared), squared)[()]
 
 
 def _sums(gradients: Floats, projected: Floats) -> tuple[_Sums, _Sums]:

@@ -55,15 +55,20 @@ class Play(NamedTuple):
 
 
 def compare_rules(
-    table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan, names: Sequence[str] = ()
+    table: PolicyTable,
+    roles: tuple[Role, ...],
+    credit: CreditConfig,
+    plan: BatchPlan,
+    names: Sequence[str] = (),
+    given: Sequence[RuleVariant] = (),
 ) -> tuple[list[RuleAccuracy], dict[str, str]]:
-    """Return the accuracy of the exact advantage and of the ``names`` rules, or of all, and why some are left out.
+    """Return the accuracy of the exact advantage and of the rules that ``choose`` does, and why some are left out.
 
-    Raises UsageError for an ``names`` rule that cannot be measured, and for a game that cannot be enumerated.
+    Raises UsageError for a rule that was asked for and cannot be measured, and for a game that cannot be enumerated.
     """
     spec = make_game(table.game).spec
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
-    variants, left_out = choose(names, credit, facts)
+    variants, left_out = choose(names, credit, facts, given)
     play, form = play_out(table, roles, credit, plan), exact_form(table.game)
     learn = LearnedEvidence(table, roles, form.keys, plan)
     exact = [exact_evidence(play, batch) for batch in play.batches]
@@ -86,11 +91,17 @@ def play_out(table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, 
     return Play(turns, roles, play_batches(table, roles, form.keys, plan), scale)
 
 
-def choose(names: Sequence[str], credit: CreditConfig, facts: CreditFacts) -> tuple[list[RuleVariant], dict[str, str]]:
-    """Return the rules to measure, and why others that were not asked for are left out. Raises UsageError."""
-    variants = [parse_variant(text, credit) for text in names if text != EXACT] if names else all_variants(credit)
+def choose(
+    names: Sequence[str], credit: CreditConfig, facts: CreditFacts, given: Sequence[RuleVariant] = ()
+) -> tuple[list[RuleVariant], dict[str, str]]:
+    """Return the rules to measure, and why others are left out: the ``given`` and the named ones, or, of neither, all.
+
+    Raises UsageError for a rule that was asked for and does not fit.
+    """
+    named = [parse_variant(text, credit) for text in names if text != EXACT]
+    variants = [*given, *named] if names or given else all_variants(credit)
     reasons = {v.text: reason for v in variants if (reason := reason_against(v, facts)) is not None}
-    if names and reasons:
+    if (names or given) and reasons:
         name, reason = next(iter(reasons.items()))
         raise UsageError(f"{name} cannot be measured on matches of {facts.game.alias}: {reason}.")
     return [v for v in variants if v.text not in reasons], reasons

@@ -28,7 +28,7 @@ from league.config.credit import CreditConfig
 from league.lab.credit.accuracy import Accuracy
 from league.lab.credit.gradient_accuracy import EXACT, RuleAccuracy, choose
 from league.lab.credit.matches import BatchPlan, PlayedBatch, requests_of
-from league.lab.credit.rules import Floats, credit_batches
+from league.lab.credit.rules import Floats, RuleVariant, credit_batches
 from league.population.players.player import Player
 from league.theory.statistics import Estimate, student_quantile
 from learners.advantages.rule import CreditFacts, Need
@@ -54,7 +54,12 @@ class SampledTurns(NamedTuple):
 
 
 def compare_by_continuations(
-    player: Player, credit: CreditConfig, plan: BatchPlan, names: Sequence[str] = (), turns: int = TURNS
+    player: Player,
+    credit: CreditConfig,
+    plan: BatchPlan,
+    names: Sequence[str] = (),
+    turns: int = TURNS,
+    given: Sequence[RuleVariant] = (),
 ) -> tuple[list[RuleAccuracy], dict[str, str]]:
     """Return the accuracy of the continuations and of the rules, and why some are left out.
 
@@ -62,7 +67,7 @@ def compare_by_continuations(
     """
     spec, roles = player.spec, player.roles
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
-    variants, left_out = choose(names, credit, facts)
+    variants, left_out = choose(names, credit, facts, given)
     left_out |= {v.text: NO_VALUES for v in variants if Need.VALUES in v.rule.needs or v.estimator}
     ids = tuple(members[0][0] for members in player.members)
     scale = return_scale(spec) if credit.scale_returns else 1.0

@@ -76,7 +76,7 @@ def test_what_rules_need():
     needing = {need: {name for name, rule in RULES.items() if need in rule.needs} for need in Need}
     assert needing == {
         Need.GROUPS: {
-            *("grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "flow_grpo"),
+            *("grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "mt_grpo", "flow_grpo"),
             *("dapo", "gdpo", "advantage_alignment", "spo"),
         },
         Need.TREE: {"malt"},

@@ -74,6 +74,15 @@ def at_grpo(batch, t, k, credit):
     return z_score(to_go(t, k, credit.gamma), [to_go(other, k, credit.gamma) for other in present])
 
 
+def mt_grpo(batch, t, k, credit):
+    total = 0.0
+    for j in range(k, len(t.turns)):
+        rewards = [other.rewards[j] for other in mates(batch, t) if j < len(other.turns)]
+        z = z_score(t.rewards[j], rewards) if credit.spread else t.rewards[j] - fmean(rewards)
+        total += credit.gamma ** (j - k) * z
+    return total
+
+
 def gae_turn(batch, t, k, credit):
     (evidence,) = valued([t])
     values, total = [*evidence.values, 0.0], 0.0
@@ -94,6 +103,7 @@ REFERENCES = {
     "matpo": grpo,
     "gigpo": gigpo,
     "at_grpo": at_grpo,
+    "mt_grpo": mt_grpo,
     "gae_turn": gae_turn,
     "flow_grpo": grpo,
 }
@@ -106,6 +116,7 @@ numbers = st.builds(
     step_weight=st.sampled_from([1.0, 0.25]),
     step_gamma=st.sampled_from([1.0, 0.95]),
     step_spread=st.booleans(),
+    spread=st.booleans(),
 )
 
 

@@ -142,6 +142,20 @@ def test_gigpo_compares_states_that_one_trajectory_meets_twice():
     assert advantages("gigpo", batch, step_gamma=0.5) == near([[1.0, 1.5], [-1.5]])
 
 
+def test_mt_grpo_normalises_the_rewards_of_one_index_and_sums_them_after():
+    """First turns are paid -1 and 0, second turns 2 and 2, and the third turn is alone: (-1, 1) and then nothing."""
+    batch = [trajectory([-1.0, 2.0]), trajectory([0.0, 2.0, 1.0])]
+    assert advantages("mt_grpo", batch) == near([[-1.0, 0.0], [1.0, 0.0, 0.0]])
+    paid = [trajectory([1.0, 0.0]), trajectory([0.0, 3.0])]
+    assert advantages("mt_grpo", paid, gamma=0.5, spread=False) == near([[0.5 - 0.75, -1.5], [-0.5 + 0.75, 1.5]])
+
+
+def test_mt_grpo_of_two_turns_is_the_papers_turn_and_outcome():
+    """Turns are paid 0, 1, 1, 0 and outcomes 1, 1, 0, 0: A_1 = z(turn) + z(outcome) and A_2 = z(outcome)."""
+    batch = [trajectory([turn, outcome]) for turn, outcome in ((0.0, 1.0), (1.0, 1.0), (1.0, 0.0), (0.0, 0.0))]
+    assert advantages("mt_grpo", batch) == near([[0.0, 1.0], [2.0, 1.0], [0.0, -1.0], [-2.0, -1.0]])
+
+
 def test_at_grpo_compares_turns_of_one_index():
     """First turns have 1 and 3 to go, second turns 2 and 3; the third is alone."""
     batch = [trajectory([-1.0, 2.0]), trajectory([0.0, 2.0, 1.0])]

@@ -19,7 +19,16 @@ def test_a_game_is_measured_under_uniform_play_and_told_in_json(capsys, tmp_path
     assert report["reference"] == "exact"
     assert [rule["rule"] for rule in report["rules"]] == ["exact", "rae", "cory"]
     exact, rae, cory = report["rules"]
-    assert {*FIELDS, "wrong_sign", "matches_needed", "fidelity", "variance", "roles", "turns"} == set(exact)
+    assert {
+        *FIELDS,
+        "wrong_sign",
+        "matches_needed",
+        "matches_for_sign",
+        "fidelity",
+        "variance",
+        "roles",
+        "turns",
+    } == set(exact)
     assert exact["wrong_sign"] == 0.0
     assert exact["fidelity"] == pytest.approx(1.0)
     assert rae["variance"] > exact["variance"] == pytest.approx(0.0, abs=1e-12)

@@ -12,7 +12,7 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config.credit import CreditConfig
 from league.config.load import seat_roles
-from league.lab.credit.accuracy import ENOUGH, Compared, accuracy, batch_gradient, share_of_wrong_signs
+from league.lab.credit.accuracy import ENOUGH, SURE, Compared, accuracy, batch_gradient, share_of_wrong_signs
 from league.lab.credit.gradient_accuracy import EXACT, Play, compare_rules, exact_evidence
 from league.lab.credit.matches import BatchPlan, PlayedBatch, play_batches
 from league.lab.credit.rules import all_variants, parse_variant
@@ -74,6 +74,21 @@ def test_bias_and_noise_are_those_that_the_gradients_were_made_with(cosine, nois
     assert found.cosine.mean == pytest.approx(cosine / math.sqrt(1 + noise**2), abs=0.02)
 
 
+def test_a_gradient_that_points_away_is_all_bias_and_no_number_of_matches_helps():
+    away = accuracy(made_up(0.96, 0.3)._replace(exact=-made_up(0.96, 0.3).exact), None)
+    assert away.cosine.mean < -0.9
+    assert away.bias.mean == away.bias.low == 1.0
+    assert away.matches is away.sign is None
+
+
+def test_as_many_matches_as_it_says_make_a_step_go_uphill_as_often():
+    """A noise of 8 times the mean in 20 directions: 100 matches go uphill in 2 of 3 cases, the number said in 95 %."""
+    needed = accuracy(made_up(0.6, 8.0), None).sign
+    assert needed > 100
+    enough = made_up(0.6, 8.0 * math.sqrt(100 / needed), seed=1)
+    assert (enough.gradients @ enough.exact > 0.0).mean() == pytest.approx(SURE, abs=0.02)
+
+
 def test_as_many_matches_as_it_says_make_the_cosine_that_is_enough():
     needed = accuracy(made_up(0.96, 1.0), None).matches
     enough = accuracy(made_up(0.96, math.sqrt(100 / needed), seed=1), None)
@@ -91,7 +106,7 @@ def test_the_biass_interval_holds_the_truth_as_often_as_it_says():
 
 
 def test_a_rule_that_gives_no_credit_has_no_direction():
-    assert accuracy(Compared(np.zeros((4, 3)), np.ones(3), 8), 0.0) == (None, None, None, None, None)
+    assert accuracy(Compared(np.zeros((4, 3)), np.ones(3), 8), 0.0) == (None,) * 6
     cory = compare("kuhn_poker", ["cory"], batches=2, batch=16)[0][1]  # what the seats of a zero-sum game earn together
     assert cory.overall.cosine is None
 

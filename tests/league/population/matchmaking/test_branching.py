@@ -168,10 +168,10 @@ def gradient_of(family):
     gradient = Counter()
     given = share_among_forks(trajectories, credit("reinforce", trajectories).advantages)
     for one, advantages in zip(trajectories, given, strict=True):
-        for turn, advantage in zip(one.turns, advantages, strict=True):
-            for action in turn.legal:
-                chosen = float(action == turn.action) - likely(one.seat, action)
-                gradient[one.seat, turn.observation, action] += advantage * chosen
+        for taken, advantage in zip(one.turns, advantages, strict=True):
+            for action in taken.legal:
+                chosen = float(action == taken.action) - likely(one.seat, action)
+                gradient[one.seat, taken.observation, action] += advantage * chosen
     return gradient
 
 
