@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
@@ -52,13 +52,39 @@ def play(
     or returns a wrong number of replies; a UsageError and a KeyboardInterrupt as they are. Then pending requests are
     cancelled.
     """
+    episodes: dict[int, Episode] = {}
+    played = rounds(
+        requests, roles_of=roles_of, engine_of=engine_of, make_game=make_game, in_flight=in_flight, asks=asks
+    )
+    for ended in played:
+        episodes |= ended
+        for episode in ended.values() if on_episode is not None else ():
+            on_episode(episode)
+    return [episodes[index] for index in range(len(episodes))]
+
+
+def rounds(
+    requests: Iterable[MatchRequest],
+    *,
+    roles_of: Callable[[str], tuple[Role, ...]],
+    engine_of: Callable[[str], Engine],
+    make_game: Callable[[str], Game],
+    in_flight: int,
+    asks: Callable[[MatchRequest], bool] | None = None,
+    patience: float | None = None,
+) -> Iterator[dict[int, Episode]]:
+    """Play as ``play`` does, and yield after each round the matches that ended in it, by their place among the requests.
+
+    An iterator of requests may be exhausted for a time: it is asked again in each round, until no match is under way.
+    A round waits for ``patience`` seconds at most where nothing can go on (None: until something can).
+    """
     if in_flight < 1:
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
     engines = cache(engine_of)
     waiting = enumerate(requests)
     active: list[_Match] = []
     with closing(ReplyQueue[_Match](engines)) as queue:
-        runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue, engines, asks)
+        runner = _MatchRunner(cache(roles_of), make_game, queue, engines, asks)
         while True:
             room = min(in_flight - len(active) - queue.of_engines, 2 * in_flight - len(active) - len(queue))
             started = [runner.start(index, request) for index, request in islice(waiting, max(room, 0))]
@@ -67,11 +93,12 @@ def play(
                 active = runner.advance(*_dispatch(active, engines, queue))
                 active += runner.advance(*queue.replies(wait=False))
             elif queue:
-                active = runner.advance(*queue.replies(wait=True))
+                active = runner.advance(*queue.replies(wait=True, patience=patience))
             elif not started:
-                return [runner.episodes[index] for index in range(len(runner.episodes))]
+                return
             if failed := queue.take_failed():
                 active = runner.begin_again(failed, active)
+            yield runner.take_ended()
 
 
 @dataclass(slots=True)
@@ -98,18 +125,21 @@ class _MatchRunner:
         self,
         roles_of: Callable[[str], tuple[Role, ...]],
         make_game: Callable[[str], Game],
-        on_episode: Callable[[Episode], None] | None,
         queue: ReplyQueue[_Match],
         engine_of: EngineOf,
         asks: Callable[[MatchRequest], bool] | None,
     ) -> None:
-        self.episodes: dict[int, Episode] = {}
+        self._ended: dict[int, Episode] = {}
         self._roles_of = roles_of
         self._make_game = make_game
-        self._on_episode = on_episode
         self._queue = queue
         self._engine_of, self._asks = engine_of, asks
         self._idle: defaultdict[str, list[Game]] = defaultdict(list)
+
+    def take_ended(self) -> dict[int, Episode]:
+        """Return the matches that have ended since the last call."""
+        ended, self._ended = self._ended, {}
+        return ended
 
     def start(self, index: int, request: MatchRequest, parent: _Match | None = None) -> _Match:
         """Return a match whose coroutine has not been advanced."""
@@ -201,9 +231,7 @@ class _MatchRunner:
         if parent is not None:
             parent.submatches[match.index] = episode
             return () if None in parent.submatches else self.advance([parent], [parent.submatches])
-        self.episodes[match.index] = episode
-        if self._on_episode is not None:
-            self._on_episode(episode)
+        self._ended[match.index] = episode
         return ()
 
 

@@ -224,6 +224,18 @@ class ClusterEngine:
         self._folders[player] = folder
         self._policy_of[player] = self._policy_with(like)
 
+    def keep(self, name: str, player: str, lm: LanguageModel) -> None:
+        """See ``ModelEngine``. An engine loads it as it loads a snapshot, and drops it as one."""
+        self._policy_of[name] = self._policy_of[player]
+        files, adapter = self._cluster.put(live_files(lm)), isinstance(lm, AdapterLM)
+        self._messages[name] = WeightMessage(
+            name, files, self._policy_of[name], adapter, live=False, updates=lm.version
+        )
+
+    def drop(self, name: str) -> None:
+        """See ``ModelEngine``."""
+        del self._messages[name], self._policy_of[name]
+
     def refresh(self) -> None:
         """See ``ModelEngine``."""
         self._stale.update(self._live)
@@ -251,7 +263,7 @@ class ClusterEngine:
         return next(name for name, policy in self._policies.items() if policy.lm is lm)
 
     def _has(self, player: str) -> bool:
-        return player in self._live or player in self._folders
+        return player in self._live or player in self._folders or player in self._messages
 
     def _call(self, method: str, requests: Sequence[ReplyRequest]) -> Any:
         players = {request.player for request in requests}
