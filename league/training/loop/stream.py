@@ -51,7 +51,7 @@ class Stream:
         self._ahead, self._iterations = settings.batches_ahead, config.iterations
         self._drops_after = settings.max_staleness if settings.stale == "drop" else None
         self._run_dir, self._state, self._rollouts, self._draw = run_dir, state, rollouts, draw
-        self._feed = _Feed(state, _Versions(run_dir, state, rollouts), keeps=self._ahead > 0)
+        self._feed = _Feed(state, _Versions(run_dir, state, rollouts), self._ahead)
         self._flow: Iterator[Sequence[Episode]] = iter(())
         self._batch_of = {r.index: number for number, batch in state.streaming.items() for r in batch.requests}
 
@@ -121,15 +121,15 @@ def _age(trajectory: Trajectory, updates: int) -> int:
 class _Feed:
     """The matches that have not begun, in the order of the draw; an iterator that may be exhausted for a time."""
 
-    def __init__(self, state: RunState, versions: _Versions, *, keeps: bool) -> None:
-        """``keeps``: matches may outlast an update, so each version plays under a name of its own."""
-        self._state, self._versions, self._keeps = state, versions, keeps
+    def __init__(self, state: RunState, versions: _Versions, ahead: int) -> None:
+        """Where play is ``ahead``, matches may outlast an update, so each version plays under a name of its own."""
+        self._state, self._versions, self._ahead, self._keeps = state, versions, ahead, ahead > 0
         self._version = state.iteration
         self._waiting: deque[MatchRequest] = deque()
         self._under_way: dict[int, tuple[MatchRequest, int]] = {}  # by index, with its version
         for _, batch in sorted(state.streaming.items()):
             self.add([request for request in batch.requests if request.index not in batch.episodes])
-        if keeps and state.since:
+        if self._keeps and state.since:
             for version in {self._version, *(self._version_of(request) for request in self._waiting)}:
                 self._versions.load(version)
 
@@ -172,6 +172,8 @@ class _Feed:
             first = self._waiting[0].index if self._waiting else self._state.next_match
             self._versions.record(version, first)
         self._state.since[version] = first
+        for old in [old for old in self._state.since if old < version - self._ahead]:  # no match has them any more
+            del self._state.since[old]
         if self._keeps:
             self._versions.keep(version)
             self._forget_old()
@@ -192,10 +194,7 @@ class _Feed:
         oldest = min([version for _, version in self._under_way.values()], default=self._version)
         if self._waiting:
             oldest = min(oldest, self._version_of(self._waiting[0]))
-        oldest = min(oldest, self._version)
-        self._versions.drop_before(oldest)
-        for version in [version for version in self._state.since if version < oldest]:
-            del self._state.since[version]
+        self._versions.drop_before(min(oldest, self._version))
 
 
 class _Versions:
