@@ -58,8 +58,9 @@ def play(
     )
     for ended in played:
         episodes |= ended
-        for episode in ended.values() if on_episode is not None else ():
-            on_episode(episode)
+        if on_episode is not None:
+            for episode in ended.values():
+                on_episode(episode)
     return [episodes[index] for index in range(len(episodes))]
 
 
@@ -73,7 +74,7 @@ def rounds(
     asks: Callable[[MatchRequest], bool] | None = None,
     patience: float | None = None,
 ) -> Iterator[dict[int, Episode]]:
-    """Play as ``play`` does, and yield after each round the matches that ended in it, by their place among the requests.
+    """Play as ``play`` does, and yield after each round the matches that ended in it, by place among the requests.
 
     An iterator of requests may be exhausted for a time: it is asked again in each round, until no match is under way.
     A round waits for ``patience`` seconds at most where nothing can go on (None: until something can).

@@ -107,6 +107,12 @@ class ClusterConfig(Section):
     engine_gpus: NonNegative = Field(0.0, description="GPUs of an engine; a part of one, or whole ones")
     learner_cpus: Cpus = Field(1.0, description="cores of a learner (async_learners.processes)")
     learner_gpus: NonNegative = Field(0.0, description="GPUs of a learner; a part of one, or whole ones")
+    timeout: float = Field(
+        600.0,
+        gt=0.0,
+        description="seconds without a sign of life, or with work and no progress, after which a process is ended and "
+        "replaced; longer than its longest step takes",
+    )
     placement: Literal["separate", "shared"] = Field(
         "separate", description="GPUs of engines and learners: each its own, or an engine and a learner on the same"
     )

@@ -101,8 +101,8 @@ class ObjectiveConfig(SurrogateKeys):
     )
     mismatch: Literal["truncate", "mask", "sequence_mask", "drop"] = Field(
         "truncate",
-        description="what becomes of tokens whose p learner / p sampler is far from 1: truncate weighs all by it, up to "
-        "truncate; mask weighs by it and leaves tokens outside of mismatch_low to mismatch_high out; sequence_mask "
+        description="what becomes of tokens whose p learner / p sampler is far from 1: truncate weighs all by it, up "
+        "to truncate; mask weighs by it and leaves tokens outside of mismatch_low to mismatch_high out; sequence_mask "
         "leaves a reply out by its tokens' geometric mean; drop leaves a reply out if one token is outside",
     )
     mismatch_low: Share = Field(0.5, description="mask, sequence_mask, drop: the least p learner / p sampler")

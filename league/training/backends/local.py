@@ -31,7 +31,6 @@ from learners.update.policy import Policy
 from roles.replies import unmasked
 from roles.role import Role
 
-
 PATIENCE = 0.02  # seconds that a stream waits for a slow reply before it looks whether a learner is done
 
 

@@ -157,7 +157,7 @@ class _Feed:
 
     def returned(self, episode: Episode) -> Episode:
         """Return the episode of a match as it was asked for, with the version of the weights in each reply."""
-        request, version = self._under_way.pop(episode.request.index)
+        request, _ = self._under_way.pop(episode.request.index)
         if not self._keeps:
             return episode
         turns = [_with_version(turn, request, self._versions.updates) for turn in episode.turns]
