@@ -48,13 +48,18 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
     """Return an episode as a JSON object, from which ``episode_from_record`` makes an equal one."""
     turns = [turn_to_record(turn) for turn in episode.turns]
     children = [episode_to_record(child) for child in episode.children]
-    request = episode.request._asdict()
-    for field in ("prefix", "start"):
-        if not request[field]:
-            del request[field]
-    record = {**episode._asdict(), "request": request, "turns": turns, "children": children}
+    record = {**episode._asdict(), "request": request_to_record(episode.request), "turns": turns, "children": children}
     record["beliefs"] = [belief._asdict() for belief in episode.beliefs]
     for field in ("beliefs", "shaping", "preferred", "failed"):
+        if not record[field]:
+            del record[field]
+    return record
+
+
+def request_to_record(request: MatchRequest) -> dict[str, Any]:
+    """Return a request as a JSON object, from which ``request_from_record`` makes an equal one."""
+    record = request._asdict()
+    for field in ("prefix", "start"):
         if not record[field]:
             del record[field]
     return record
@@ -93,7 +98,7 @@ def _parse_episode(path: Path, number: int, line: str) -> Episode:
 def episode_from_record(record: dict[str, Any]) -> Episode:
     """Return the episode of a record of ``episode_to_record``."""
     return Episode(
-        request=_request_from_record(record["request"]),
+        request=request_from_record(record["request"]),
         turns=tuple([turn_from_record(turn) for turn in record["turns"]]),
         returns=tuple(record["returns"]),
         end=EndReason(record["end"]),
@@ -107,7 +112,8 @@ def episode_from_record(record: dict[str, Any]) -> Episode:
     )
 
 
-def _request_from_record(record: dict[str, Any]) -> MatchRequest:
+def request_from_record(record: dict[str, Any]) -> MatchRequest:
+    """Return the request of a record of ``request_to_record``."""
     cast = tuple([Cast(game, tuple(players), tuple(trained)) for game, players, trained in record.get("cast", ())])
     return MatchRequest(**{**with_tuples(record), "cast": cast})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -116,19 +117,20 @@ class ReplyQueue(Generic[M]):
         for number in [number for number, pending in self._pending.items() if belongs(pending.match)]:
             self._take(number).reply.cancel()
 
-    def replies(self, *, wait: bool) -> tuple[list[M], list[Any]]:
+    def replies(self, *, wait: bool, patience: float | None = None) -> tuple[list[M], list[Any]]:
         """Return the matches whose replies have completed, and the replies; with ``wait``, after at least one event.
 
+        ``patience``: the most seconds to wait, after which there may be none; None: as long as it takes.
         A request that failed is not among them (``take_failed``). Raises an engine's UsageError.
         """
         matches: list[M] = []
         replies: list[Any] = []
-        numbers = [self._completed.get()] if wait and self._pending else []
-        while self._pending:
-            try:
+        numbers: list[int] = []
+        with suppress(Empty):
+            if wait and self._pending:
+                numbers.append(self._completed.get(timeout=patience))
+            while self._pending:
                 numbers.append(self._completed.get_nowait())
-            except Empty:
-                break
         for number in numbers:
             if number not in self._pending:  # dropped
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
@@ -53,13 +53,40 @@ def play(
     or returns a wrong number of replies; a UsageError and a KeyboardInterrupt as they are. Then pending requests are
     cancelled.
     """
+    episodes: dict[int, Episode] = {}
+    played = rounds(
+        requests, roles_of=roles_of, engine_of=engine_of, make_game=make_game, in_flight=in_flight, asks=asks
+    )
+    for ended in played:
+        episodes |= ended
+        if on_episode is not None:
+            for episode in ended.values():
+                on_episode(episode)
+    return [episodes[index] for index in range(len(episodes))]
+
+
+def rounds(
+    requests: Iterable[MatchRequest],
+    *,
+    roles_of: Callable[[str], tuple[Role, ...]],
+    engine_of: Callable[[str], Engine],
+    make_game: Callable[[str], Game],
+    in_flight: int,
+    asks: Callable[[MatchRequest], bool] | None = None,
+    patience: float | None = None,
+) -> Iterator[dict[int, Episode]]:
+    """Play as ``play`` does, and yield after each round the matches that ended in it, by place among the requests.
+
+    An iterator of requests may be exhausted for a time: it is asked again in each round, until no match is under way.
+    A round waits for ``patience`` seconds at most where nothing can go on (None: until something can).
+    """
     if in_flight < 1:
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
     engines = cache(engine_of)
     waiting = enumerate(requests)
     active: list[AnyMatch] = []
     with closing(ReplyQueue[_Match](engines)) as queue:
-        runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue, engines, asks)
+        runner = _MatchRunner(cache(roles_of), make_game, queue, engines, asks)
         while True:
             room = min(in_flight - len(active) - queue.of_engines, 2 * in_flight - len(active) - len(queue))
             new = list(islice(waiting, max(room, 0)))
@@ -69,11 +96,12 @@ def play(
                 active = runner.advance(*_dispatch(active, engines, queue))
                 active += runner.advance(*queue.replies(wait=False))
             elif queue:
-                active = runner.advance(*queue.replies(wait=True))
+                active = runner.advance(*queue.replies(wait=True, patience=patience))
             elif not new:
-                return [runner.episodes[index] for index in range(len(runner.episodes))]
+                return
             if failed := queue.take_failed():
                 active = runner.begin_again(failed, active)
+            yield runner.take_ended()
 
 
 @dataclass(slots=True)
@@ -103,15 +131,13 @@ class _MatchRunner:
         self,
         roles_of: Callable[[str], tuple[Role, ...]],
         make_game: Callable[[str], Game],
-        on_episode: Callable[[Episode], None] | None,
         queue: ReplyQueue[_Match],
         engine_of: EngineOf,
         asks: Callable[[MatchRequest], bool] | None,
     ) -> None:
-        self.episodes: dict[int, Episode] = {}
+        self._ended: dict[int, Episode] = {}
         self._roles_of = roles_of
         self._make_game = make_game
-        self._on_episode = on_episode
         self._queue = queue
         self._engine_of, self._asks = engine_of, asks
         self._idle: defaultdict[str, list[Game]] = defaultdict(list)
@@ -129,6 +155,11 @@ class _MatchRunner:
             else:
                 started.append(DrawnMatch(index, request, lineup))
         return started
+
+    def take_ended(self) -> dict[int, Episode]:
+        """Return the matches that have ended since the last call."""
+        ended, self._ended = self._ended, {}
+        return ended
 
     def start(self, index: int, request: MatchRequest, parent: _Match | None = None) -> _Match:
         """Return a match whose coroutine has not been advanced."""
@@ -230,9 +261,7 @@ class _MatchRunner:
         return ()
 
     def _keep(self, index: int, episode: Episode) -> None:
-        self.episodes[index] = episode
-        if self._on_episode is not None:
-            self._on_episode(episode)
+        self._ended[index] = episode
 
 
 def _dispatch(

@@ -79,20 +79,30 @@ class WorkerHandle(Protocol):
     def call(self, method: str, *arguments: object) -> PendingCall:
         """Start a method. An argument that is a ``Ref`` is resolved to its value; one nested in an argument is not.
 
-        ``ready`` returns as soon as the process runs, without making its object. ``close`` calls the object's method
-        of that name, if the object exists and has one.
+        ``ready`` returns the process's place as soon as it runs, without making its object. ``close`` calls the
+        object's method of that name, if the object exists and has one.
         """
         ...
 
     def stop(self) -> None:
-        """Kill the process, if it still runs."""
+        """Kill the process, if it still runs, also one that is stopped."""
+        ...
+
+
+class WatchedHandle(WorkerHandle, Protocol):
+    """A handle of a process that answers beside its calls."""
+
+    place: Any  # what ``ready`` has returned: where the process runs; None before
+
+    def beat(self) -> PendingCall:
+        """Ask for a sign of life, which the process gives beside its calls: its object's ``progress``, None without."""
         ...
 
 
 class Cluster(Protocol):
     """A place where workers run."""
 
-    def start(self, spec: WorkerSpec, number: int, restarts: int) -> WorkerHandle:
+    def start(self, spec: WorkerSpec, number: int, restarts: int) -> WatchedHandle:
         """Return a starting worker; its first call begins once it has been placed."""
         ...
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,13 +22,14 @@ from ray.exceptions import GetTimeoutError, ObjectLostError, RayActorError, RayS
 from ray.util.placement_group import PlacementGroup, placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from arena.cluster.interface import PendingCall, Ref, Resources, WorkerDied, WorkerHandle, WorkerId, WorkerSpec
+from arena.cluster.interface import PendingCall, Ref, Resources, WatchedHandle, WorkerDied, WorkerId, WorkerSpec
 from arena.cluster.messages import RemoteReply, RemoteRequest, to_remote_requests, to_replies
 from arena.records import Reply, ReplyRequest
 from games.common.errors import UsageError
 
 LOCAL = "local"  # the address that starts a cluster on this machine
 RESERVE_TIMEOUT = 60.0  # seconds, for bundles that the cluster has but other jobs hold
+_WATCH = "watch"  # the concurrency group in which a process answers beside its calls
 _T = TypeVar("_T")
 _LOST = (RayActorError, ObjectLostError, RaySystemError)
 
@@ -89,7 +92,7 @@ class RayCluster:
                 f"[cluster] asks for did not become free in {RESERVE_TIMEOUT:.0f} s. `ray status` shows who has them."
             ) from None
 
-    def start(self, spec: WorkerSpec, number: int, restarts: int) -> WorkerHandle:
+    def start(self, spec: WorkerSpec, number: int, restarts: int) -> WatchedHandle:
         """See ``Cluster``."""
         worker_id = WorkerId(spec.kind, number, restarts)
         base = _StreamingActor if spec.streams else _Actor
@@ -102,7 +105,9 @@ class RayCluster:
         if spec.calls > 1:
             options["max_concurrency"] = spec.calls
         actor_class = type(spec.kind.capitalize(), (base,), {})  # its name is what `ray status` and `ps` show
-        return RayWorkerHandle(worker_id, ray.remote(actor_class).options(**options).remote(spec.make, spec.arguments))
+        groups = {} if spec.streams else {"concurrency_groups": {_WATCH: 1}}  # a loop answers by itself
+        remote: Any = ray.remote(**groups)(actor_class) if groups else ray.remote(actor_class)
+        return RayWorkerHandle(worker_id, remote.options(**options).remote(spec.make, spec.arguments))
 
     def put(self, value: object) -> Ref:
         """See ``Cluster``."""
@@ -126,6 +131,7 @@ class RayWorkerHandle:
 
     def __init__(self, worker_id: WorkerId, actor: Any) -> None:
         self._worker_id, self._actor = worker_id, actor
+        self.place: tuple[str, int] | None = None
 
     @property
     def worker_id(self) -> WorkerId:
@@ -141,9 +147,16 @@ class RayWorkerHandle:
         """See ``WorkerHandle``."""
         return PendingCall(self._actor.call.remote(method, *arguments), self.worker_id)
 
-    def stop(self) -> None:
+    def beat(self) -> PendingCall:
         """See ``WorkerHandle``."""
+        return PendingCall(self._actor.beat.remote(), self.worker_id)
+
+    def stop(self) -> None:
+        """See ``WorkerHandle``. Ray asks the process itself to end, which one that is stopped does not hear."""
         ray.kill(self._actor)
+        if self.place is not None and self.place[0] == socket.gethostname():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.place[1], signal.SIGKILL)
 
 
 class RemoteActor(NamedTuple):
@@ -220,9 +233,16 @@ class _Actor:
 
     def call(self, method: str, *arguments: object) -> Any:
         """Return the result of the object's method; ``ready`` and ``close`` do not make the object."""
-        if method == "ready" or (method == "close" and not hasattr(self._instance, "close")):
+        if method == "ready":
+            return socket.gethostname(), os.getpid()
+        if method == "close" and not hasattr(self._instance, "close"):
             return None
         return getattr(self._object(), method)(*arguments)
+
+    @ray.method(concurrency_group=_WATCH)  # type: ignore[untyped-decorator]
+    def beat(self) -> Any:
+        """Return the object's progress, from a thread of its own."""
+        return getattr(self._instance, "progress", None)
 
     def _object(self) -> Any:
         with self._making:
@@ -233,6 +253,10 @@ class _Actor:
 
 class _StreamingActor(_Actor):
     """An actor whose object replies to many requests concurrently."""
+
+    async def beat(self) -> Any:
+        """Return None, between two steps of its loop."""
+        return None
 
     async def submit(self, request: RemoteRequest) -> RemoteReply:
         """Return the object's reply."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from arena.cluster.interface import Cluster, PendingCall, WorkerDied, WorkerHandle, WorkerId, WorkerSpec
+from arena.cluster.interface import Cluster, PendingCall, WatchedHandle, WorkerDied, WorkerId, WorkerSpec
 from arena.errors import EngineError
 
 CLOSE_TIMEOUT = 20.0  # seconds for all workers' ``close``
@@ -24,7 +24,7 @@ class WorkerGroup:
     def __len__(self) -> int:
         return len(self._workers)
 
-    def __getitem__(self, number: int) -> WorkerHandle:
+    def __getitem__(self, number: int) -> WatchedHandle:
         return self._workers[number]
 
     @property
@@ -53,7 +53,7 @@ class WorkerGroup:
                 continue
             number = self._pings.pop(call)
             try:
-                self._cluster.get(call)
+                self._workers[number].place = self._cluster.get(call)
             except WorkerDied as death:
                 self._start_failures[number] += 1
                 if self._start_failures[number] >= MAX_START_FAILURES:
@@ -65,10 +65,12 @@ class WorkerGroup:
             else:
                 self._start_failures[number] = 0
 
-    def replace(self, worker_id: WorkerId) -> None:
-        """Replace a worker that died, unless it has been replaced already."""
-        if self._workers[worker_id.number].worker_id == worker_id:
-            self._restart(worker_id.number)
+    def replace(self, worker_id: WorkerId) -> bool:
+        """Replace a worker that died, and return True, unless it has been replaced already."""
+        if self._workers[worker_id.number].worker_id != worker_id:
+            return False
+        self._restart(worker_id.number)
+        return True
 
     def stop(self) -> None:
         """Close the ready workers, then kill all processes."""

@@ -70,9 +70,11 @@ class TorchLM:
         self._device, self._dtype = device, dtype
         self._most_loaded, self._max_batch_tokens = loaded, max_batch_tokens
         self._live: dict[str, LanguageModel] = {}
+        self._kept: set[str] = set()  # those of them whose weights do not change
         self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
         self._choices: dict[_PromptKey, Choice] = {}
+        self._by_themselves: dict[_PromptKey, Choice] = {}  # the same, each computed alone
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
         self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
@@ -82,6 +84,23 @@ class TorchLM:
         """Add a live model; its weights may change between ``refresh`` calls."""
         self._live[player] = lm
         self._drop_passes(player)
+
+    def keep(self, name: str, player: str, lm: LanguageModel) -> None:
+        """Add a player with the present weights of a live one's model, which it keeps until ``drop``.
+
+        As long as there is such a player, each prompt that ``sample`` gets is computed by itself: which prompts are
+        asked for together depends on the time that matches take, and so would the last bits of log-probs.
+        """
+        kept = lm.frozen_copy()
+        kept.version = lm.version
+        self._live[name] = kept
+        self._kept.add(name)
+
+    def drop(self, name: str) -> None:
+        """Remove a player that ``keep`` added."""
+        self._kept.discard(name)
+        self._drop_passes(name)
+        self._live.pop(name).release()
 
     def register(
         self,
@@ -111,7 +130,8 @@ class TorchLM:
         here; those passes of a frozen player that are the same again are not run again.
         """
         self._choices.clear()
-        for player in self._live:
+        self._by_themselves.clear()
+        for player in self._live.keys() - self._kept:
             self._drop_passes(player)
         if len(self._prompts) > MAX_CACHED_PROMPTS:
             self._prompts.clear()
@@ -127,6 +147,7 @@ class TorchLM:
         while self._loaded:
             self._unload()
         self._choices.clear()
+        self._by_themselves.clear()
         self._passes.clear()
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
@@ -134,7 +155,8 @@ class TorchLM:
         replies: list[Reply | None] = [None] * len(requests)
         free: dict[_FreeKey, list[int]] = {}
         choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
-        for i, choice in zip(choices, self._choice_distributions([requests[i] for i in choices]), strict=True):
+        chosen = self._choice_distributions([requests[i] for i in choices], alone=bool(self._kept))
+        for i, choice in zip(choices, chosen, strict=True):
             reply = replies[i] = choice.draw(requests[i].rng)
             self.tokens += _length(reply)
         for i, request in enumerate(requests):
@@ -171,23 +193,28 @@ class TorchLM:
             tuple([exp(sum(reply.trace.logprobs)) for reply in one.replies if reply.trace]) for one in distributions
         ]
 
-    def _choice_distributions(self, requests: Sequence[ReplyRequest], *, probes: bool = False) -> list[Choice]:
-        """Return each request's distribution; those that are not cached are computed in batches."""
-        keys = [_prompt_key(r) for r in requests]
-        cached = [self._choices.get(key) for key in keys]
+    def _choice_distributions(
+        self, requests: Sequence[ReplyRequest], *, probes: bool = False, alone: bool = False
+    ) -> list[Choice]:
+        """Return each request's distribution; those that are not cached are computed in batches, or each ``alone``."""
+        keys, known = [_prompt_key(r) for r in requests], self._by_themselves if alone else self._choices
+        cached = [known.get(key) for key in keys]
         missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
         for key, choice in zip(keys, cached, strict=True):
             if choice is None:
                 missing.setdefault((key.player, key.role.temperature), {})[key] = None
         for (player, temperature), new_keys in missing.items():
-            self._compute(player, temperature, list(new_keys), probes)
-        return [choice or self._choices[key] for key, choice in zip(keys, cached, strict=True)]
+            for together in [[key] for key in new_keys] if alone else [list(new_keys)]:
+                known.update(self._compute(player, temperature, together, probes))
+        return [choice or known[key] for key, choice in zip(keys, cached, strict=True)]
 
     @torch.inference_mode()
-    def _compute(self, player: str, temperature: float, keys: list[_PromptKey], probes: bool) -> None:
-        """Compute and cache the distributions of a player's prompts."""
+    def _compute(
+        self, player: str, temperature: float, keys: list[_PromptKey], probes: bool
+    ) -> dict[_PromptKey, Choice]:
+        """Return the distributions of a player's prompts."""
         lm = self.model_of(player)
-        passes = self._passes.setdefault((player, probes), PassCache(lm, live=player in self._live))
+        passes = self._passes.setdefault((player, probes), PassCache(lm, live=player in self._live.keys() - self._kept))
         prompts = [self._prompt(lm, key) for key in keys]
         tries = [lm.trie(key.legal) for key in keys]
         branching = [i for i, trie in enumerate(tries) if trie.prefixes]
@@ -199,10 +226,12 @@ class TorchLM:
                 count = len(branching_tries[item].prefixes)
                 nodes[branching[item]] = values[first : first + count]
                 first += count
+        choices = {}
         for i, key in enumerate(keys):
             choice = _choice_distribution(key, prompts[i], tries[i], nodes[i], lm.version)
             check_logprobs(player, sum((choice.cumulated or ())[-1:]), live=player in self._live)
-            self._choices[key] = choice
+            choices[key] = choice
+        return choices
 
     def _together(self, free: Mapping[_FreeKey, list[int]]) -> list[list[int]]:
         """Return the requests that are decoded in one call: those of adapters on one base, where it mixes them."""

@@ -64,6 +64,14 @@ class VllmLM:
         """Register a folder or the engine's base, loaded at the first request after ``check``, which may raise."""
         self._weights.register(player, source, check)
 
+    def keep(self, name: str, player: str, lm: LanguageModel) -> None:
+        """Add a player with a live one's present weights, which it keeps until ``drop``."""
+        self._weights.keep(name, lm)
+
+    def drop(self, name: str) -> None:
+        """Remove a player that ``keep`` added."""
+        self._weights.forget(name)
+
     def refresh(self) -> None:
         """Use the present live weights for all matches that begin from now on."""
         self._weights.refresh()

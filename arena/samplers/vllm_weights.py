@@ -49,6 +49,18 @@ class PlayerWeights:
 
         self._sources[player] = folder
 
+    def keep(self, player: str, lm: LanguageModel) -> None:
+        """Add a player with a live model's present weights, which it keeps until ``forget``."""
+        number = next(self._numbers)
+        weights = Weights(player, number, player, self._folder / str(number), version=lm.version)
+        lm.save(weights.folder)
+        self._check(player, weights.folder)
+        self._current[player] = weights
+
+    def forget(self, player: str) -> None:
+        """Remove a player that ``keep`` added, and its weights."""
+        shutil.rmtree(self._current.pop(player).folder)
+
     def refresh(self) -> None:
         """Use the live models' present weights from now on."""
         self._stale.update(self._live)

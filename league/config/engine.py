@@ -107,6 +107,12 @@ class ClusterConfig(Section):
     engine_gpus: NonNegative = Field(0.0, description="GPUs of an engine; a part of one, or whole ones")
     learner_cpus: Cpus = Field(1.0, description="cores of a learner (async_learners.processes)")
     learner_gpus: NonNegative = Field(0.0, description="GPUs of a learner; a part of one, or whole ones")
+    timeout: float = Field(
+        600.0,
+        gt=0.0,
+        description="seconds without a sign of life, or with work and no progress, after which a process is ended and "
+        "replaced; longer than its longest step takes",
+    )
     placement: Literal["separate", "shared"] = Field(
         "separate", description="GPUs of engines and learners: each its own, or an engine and a learner on the same"
     )
@@ -120,9 +126,34 @@ class AsyncLearnersConfig(Section):
         description="none: the process that plays also learns; each: every policy has a learner process; or the "
         "policies of each learner process, by its name",
     )
+    mode: Literal["turns", "ahead", "stream"] | None = Field(
+        None,
+        description="turns: play, then learn; ahead: play whole iterations before they are learned from; stream: "
+        "matches begin as others end; None: turns, or ahead with a max_staleness",
+    )
     max_staleness: Count = Field(
         0,
         description="updates by which play may run ahead of learning; 0: they take turns, and the run is the same as "
         "with processes = 'none'",
     )
+    begin_ahead: Count | None = Field(
+        None,
+        description="stream: iterations whose matches may begin before the one that is learned next has ended; None: "
+        "max_staleness, so that nothing is older",
+    )
+    stale: Literal["drop", "keep"] = Field(
+        "drop",
+        description="stream: what becomes of trajectories that are older than max_staleness: dropped and counted, or "
+        "kept, with the weights of objective.truncate",
+    )
     store_megabytes: Positive = Field(1024, description="played records that wait for learners; when full, play waits")
+
+    @property
+    def streams(self) -> bool:
+        """Whether matches begin as others end."""
+        return self.mode == "stream"
+
+    @property
+    def batches_ahead(self) -> int:
+        """Iterations whose matches may begin before the one that is learned next has ended, in a stream."""
+        return self.max_staleness if self.begin_ahead is None else self.begin_ahead

@@ -99,6 +99,16 @@ class ObjectiveConfig(SurrogateKeys):
     truncate: float | None = Field(
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )
+    mismatch: Literal["truncate", "mask", "sequence_mask", "drop"] = Field(
+        "truncate",
+        description="what becomes of tokens whose p learner / p sampler is far from 1: truncate weighs all by it, up "
+        "to truncate; mask weighs by it and leaves tokens outside of mismatch_low to mismatch_high out; sequence_mask "
+        "leaves a reply out by its tokens' geometric mean; drop leaves a reply out if one token is outside",
+    )
+    mismatch_low: Share = Field(0.5, description="mask, sequence_mask, drop: the least p learner / p sampler")
+    mismatch_high: float = Field(
+        2.0, ge=1.0, description="mask, sequence_mask, drop: the greatest p learner / p sampler"
+    )
     policy_gradient: NonNegative = Field(
         1.0, description="weight of the advantages; 0: only the other terms, such as distill, are learned"
     )

@@ -232,6 +232,11 @@ class RunConfig(Section):
         """The league roles of policies that no role binds to, exploiters and partners, by policy name."""
         return {name: policy.league_role for name, policy in self.policies.items() if not policy.bound}
 
+    @property
+    def kept_checkpoints(self) -> int:
+        """How many of the newest saved states stay: a stream needs the weights of matches that are under way."""
+        return max(self.checkpoints, self.async_learners.batches_ahead + 2 if self.async_learners.streams else 0)
+
     def policy(self, name: str) -> PolicyConfig:
         """Return how a policy is trained."""
         return self.policies.get(name, PolicyConfig())

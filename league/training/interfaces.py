@@ -5,7 +5,7 @@ The choice belongs to the session, not to the run: a run that started on one may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
@@ -43,6 +43,10 @@ class Learner(Protocol):
         """Take an iteration's trajectories and the evidence of each, in the order of the iterations."""
         ...
 
+    def ready(self, iteration: int) -> bool:
+        """Return whether ``collect`` would not wait for another process."""
+        ...
+
     def collect(self, iteration: int) -> LearnResult:
         """Learn from an iteration, or wait until that is done; the run's state then has the policies after it."""
         ...
@@ -68,6 +72,13 @@ class RolloutBackend(Protocol):
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
         """Return the episodes in the order of the requests, played with the current weights."""
+        ...
+
+    def flow(self, requests: Iterator[MatchRequest]) -> Iterator[Sequence[Episode]]:
+        """Play matches as there is room for them, and yield every so often those that have ended, in any order.
+
+        The iterator may be exhausted for a time. It ends when no match is under way and none can begin.
+        """
         ...
 
     def metrics(self) -> Metrics:

@@ -188,6 +188,13 @@ class Policy:
             tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
         return tensors
 
+    def former_model(self, path: Path) -> LanguageModel:
+        """Return a model with the weights of a file that ``save`` wrote. Raises UsageError if they do not fit."""
+        tensors, lm = _read(path), self.lm.frozen_copy()
+        _copy_into(lm.parameters(), tensors, "weights", str(path))
+        lm.version = int(tensors["updates"])
+        return lm
+
     def load_tensors(self, tensors: Mapping[str, Tensor], origin: str) -> None:
         """Load what ``tensors`` returned. Raises UsageError, naming ``origin``, if it does not fit this model."""
         self.frozen_results.clear()

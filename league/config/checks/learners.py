@@ -20,32 +20,65 @@ TRIALS = 8  # scripted matches that show what a seat is asked for
 def check_async_learners(config: RunConfig, bound: set[str]) -> None:
     """Raise UsageError, with what to set instead, for learner processes that cannot train the ``bound`` policies."""
     settings = config.async_learners
-    if settings.processes == "none":
+    _check_mode(config)
+    if settings.processes == "none" and not settings.streams:
         if settings.max_staleness:
             raise UsageError(
                 f"async_learners.max_staleness = {settings.max_staleness} lets play run ahead of learners, but "
                 "async_learners.processes = 'none': there are none. Set it to 'each', or max_staleness to 0."
             )
         return
-    if config.league_roles:
+    if config.league_roles and settings.processes != "none":
         raise UsageError(
             f"Exploiters and partners ({', '.join(sorted(config.league_roles))}) learn in the process that plays: it "
             "has the results of their matches. Leave them out, or set async_learners.processes = 'none'."
         )
-    if config.matchmaking.response_from != "newest":
+    if config.matchmaking.response_from != "newest" and settings.processes != "none":
         raise UsageError(
             f"matchmaking.response_from = {config.matchmaking.response_from!r} takes policies back to older weights "
             "depending on the results of their matches, which a learner process does not have. Set it to 'newest', or "
             "async_learners.processes to 'none'."
         )
-    if settings.max_staleness and config.objective.truncate is None:
+    older = settings.batches_ahead if settings.streams else settings.max_staleness
+    if older and config.objective.truncate is None and config.objective.mismatch == "truncate":
         raise UsageError(
-            f"async_learners.max_staleness = {settings.max_staleness} trains on replies that older weights drew, so "
+            f"async_learners.max_staleness = {older} trains on replies that older weights drew, so "
             "they need importance weights: set objective.truncate (2 is usual), and optimizer.max_gap to what the "
             "log-probs may move in that time (1 nat, say)."
         )
     if isinstance(settings.processes, dict):
         _check_names(settings.processes, {name for name in bound if not config.policy(name).frozen})
+
+
+def _check_mode(config: RunConfig) -> None:
+    """Refuse settings that do not fit ``async_learners.mode``."""
+    settings = config.async_learners
+    if settings.mode == "turns" and settings.max_staleness:
+        raise UsageError(
+            f"async_learners.mode = 'turns' learns from each iteration before the next is played, but max_staleness = "
+            f"{settings.max_staleness}. Set it to 0, or mode = 'ahead' or 'stream'."
+        )
+    if not settings.streams:
+        if settings.begin_ahead is not None:
+            raise UsageError(
+                f"async_learners.begin_ahead = {settings.begin_ahead} is for a stream of matches. Set "
+                "async_learners.mode = 'stream', or leave it out."
+            )
+        return
+    opening = sorted(game for game in config.games if make_game(game).spec.submatch_games)
+    without = (  # what does not flow, and whether it is set
+        ("branching.rule: branches are played after their matches", bool(config.branching.rule)),
+        (f"{', '.join(opening)}: its matches open others", bool(opening)),
+        ("programs.roles: programs take turns with the newest weights", bool(config.programs.roles)),
+        ("exploiters and partners: they are reset between iterations", bool(config.league_roles)),
+        ("matchmaking.response_from: policies are taken back", config.matchmaking.response_from != "newest"),
+        ("starts.rule: starts are drawn from results as they come", bool(config.starts.rule)),
+    )
+    for what, is_set in without:
+        if is_set:
+            raise UsageError(
+                f"async_learners.mode = 'stream' does not go with {what}. Leave it out, or set mode = 'ahead'."
+            )
 
 
 def _check_names(learners: dict[str, tuple[str, ...]], trained: set[str]) -> None:

@@ -53,6 +53,14 @@ class ModelEngine(Protocol):
         """Add a player from a folder or hub id; its first request loads it, after ``check`` (which may raise)."""
         ...
 
+    def keep(self, name: str, player: str, lm: LanguageModel) -> None:
+        """Add a player with the present weights of a live player's model, whatever becomes of them, until ``drop``."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Remove a player that ``keep`` added; nothing of its is under way."""
+        ...
+
     def refresh(self) -> None:
         """Let the next request use weights that have changed."""
         ...

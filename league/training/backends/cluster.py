@@ -6,7 +6,7 @@ cluster's object store. Any other process may die.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -44,6 +44,8 @@ from league.training.learning.learner import InProcessLearner
 from league.training.learning.learner_process import learners_of
 from learners.update.policy import Policy
 from roles.role import Roles
+
+FLOWING_CALLS = 16  # chunks of a worker in a stream: each holds a call until its longest match has ended
 
 
 class ClusterDeployment:
@@ -99,6 +101,7 @@ class ClusterDeployment:
             self._cluster,
             self._pool_spec(self._base_weights(state), fixed.roles, any(map(is_remote_player, outside))),
             chunk_size=config.cluster.matches,
+            timeout=config.cluster.timeout,
         )
         return ClusterRollouts(self._pool, self._cluster, state.policies, fixed)
 
@@ -129,6 +132,8 @@ class ClusterDeployment:
             worker = worker._replace(
                 cpus=engine.cpus, gpus=engine.gpus, bundles=self._bundles.get("worker", ()), calls=2
             )
+        if config.async_learners.streams:
+            worker = worker._replace(calls=FLOWING_CALLS)
         server = WorkerSpec(
             "remote_players", RemotePlayersWorker, (str(Path.cwd()),), 0.0, streams=True, on_driver=True
         )
@@ -167,17 +172,27 @@ class ClusterRollouts:
         players |= {player for request in requests for cast in request.cast for player in cast.players}
         return self._pool.play(requests, self._engine.weights(players))
 
+    def flow(self, requests: Iterator[MatchRequest]) -> Iterator[Sequence[Episode]]:
+        """See ``RolloutBackend``."""
+        return self._pool.flow(requests, self._engine.weights)
+
     @property
     def notes(self) -> Sequence[str]:
         """See ``RolloutBackend``."""
         return ()
 
     def metrics(self) -> Metrics:
-        """Return each engine's share of the matches since the last call; empty if none was played."""
+        """Return each engine's share of the matches since the last call, and how many processes were replaced.
+
+        What did not happen is absent.
+        """
         now = dict(self._pool.matches_by_engine)
         matches = {engine: now[engine] - self._matches_before.get(engine, 0) for engine in now}
         self._matches_before, total = now, sum(matches.values())
-        return {f"cluster/share/{engine}": matches[engine] / total for engine in sorted(matches)} if total else {}
+        shares = {f"cluster/share/{engine}": matches[engine] / total for engine in sorted(matches)} if total else {}
+        replaced = {f"cluster/replaced/{kind}": float(number) for kind, number in self._pool.replaced.items()}
+        self._pool.replaced.clear()
+        return shares | replaced
 
     def close(self) -> None:
         """See ``RolloutBackend``."""
@@ -224,6 +239,18 @@ class ClusterEngine:
         self._folders[player] = folder
         self._policy_of[player] = self._policy_with(like)
 
+    def keep(self, name: str, player: str, lm: LanguageModel) -> None:
+        """See ``ModelEngine``. An engine loads it as it loads a snapshot, and drops it as one."""
+        self._policy_of[name] = self._policy_of[player]
+        files, adapter = self._cluster.put(live_files(lm)), isinstance(lm, AdapterLM)
+        self._messages[name] = WeightMessage(
+            name, files, self._policy_of[name], adapter, live=False, updates=lm.version
+        )
+
+    def drop(self, name: str) -> None:
+        """See ``ModelEngine``."""
+        del self._messages[name], self._policy_of[name]
+
     def refresh(self) -> None:
         """See ``ModelEngine``."""
         self._stale.update(self._live)
@@ -251,7 +278,7 @@ class ClusterEngine:
         return next(name for name, policy in self._policies.items() if policy.lm is lm)
 
     def _has(self, player: str) -> bool:
-        return player in self._live or player in self._folders
+        return player in self._live or player in self._folders or player in self._messages
 
     def _call(self, method: str, requests: Sequence[ReplyRequest]) -> Any:
         players = {request.player for request in requests}

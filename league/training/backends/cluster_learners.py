@@ -73,6 +73,10 @@ class ClusterLearner:
         for group in self._groups.values():
             group.submit(iteration, self._batches[iteration])
 
+    def ready(self, iteration: int) -> bool:
+        """Return whether all have learned from an iteration, or one has died over it."""
+        return all(group.ready_for(iteration) for group in self._groups.values())
+
     def collect(self, iteration: int) -> LearnResult:
         """Wait until all have learned from an iteration, and load their policies into the run's state."""
         reports = []

@@ -18,7 +18,7 @@ from arena.cluster.ray_cluster import RemoteActor, RemoteEngine, RemoteStream
 from arena.errors import EngineError
 from arena.records import Episode, MatchRequest, flatten_episodes
 from arena.remote.usage import Usage
-from arena.scheduler import Engine, play
+from arena.scheduler import Engine, rounds
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RunConfig
@@ -29,6 +29,8 @@ from league.population.players.outside import outside_engine
 from league.training.backends.engine_worker import EngineWorker, submit
 from league.training.backends.weight_transfer import BaseWeights, WeightMessage
 from roles.role import Roles
+
+PATIENCE = 1.0  # seconds that a round waits for another process: waiting is no sign that this one hangs
 
 
 class MatchWorker:
@@ -47,6 +49,7 @@ class MatchWorker:
         self._models: Callable[[str], Engine] | None = None  # engines of language models for the current chunks
         self._model_players: set[str] = set()
         self._fed = FedPlay()
+        self.progress = 0  # rounds of play: a match or an engine that spins adds none
 
     def play(
         self,
@@ -58,15 +61,19 @@ class MatchWorker:
         """Play matches with these weights. Raises WorkerDied if another worker that it calls has died."""
         server = None if remote_players is None else RemoteStream(remote_players)
 
-        def play_fed(source: Iterable[MatchRequest], on_episode: Callable[[Episode], None]) -> object:
-            return play(
+        def play_fed(source: Iterable[MatchRequest], on_episode: Callable[[Episode], None]) -> None:
+            played = rounds(
                 source,
                 roles_of=self._roles.__getitem__,
                 engine_of=partial(self._engine_of, server),
                 make_game=make_game,
                 in_flight=self._config.in_flight,
-                on_episode=on_episode,
+                patience=PATIENCE,
             )
+            for ended in played:
+                self.progress += 1
+                for episode in ended.values():
+                    on_episode(episode)
 
         try:
             episodes = self._fed.play(requests, partial(self._load, weights, engine), play_fed)

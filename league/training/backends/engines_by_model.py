@@ -56,6 +56,15 @@ class EnginesByModel:
         self._by_player[player] = self._engine_for(like)
         self._by_player[player].register(player, source, check, like)
 
+    def keep(self, name: str, player: str, lm: LanguageModel) -> None:
+        """See ``ModelEngine``."""
+        self._by_player[name] = self._by_player[player]
+        self._by_player[name].keep(name, player, lm)
+
+    def drop(self, name: str) -> None:
+        """See ``ModelEngine``."""
+        self._by_player.pop(name).drop(name)
+
     def refresh(self) -> None:
         """See ``ModelEngine``."""
         for member in self._engines:

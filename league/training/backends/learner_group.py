@@ -108,6 +108,11 @@ class LearnerGroup:
         """Let the workers learn from an iteration after the ones submitted before."""
         self._calls[iteration] = [worker.call("learn", iteration, batch) for worker in self._workers]
 
+    def ready_for(self, iteration: int) -> bool:
+        """Return whether the calls for an iteration are over."""
+        calls = self._calls[iteration]
+        return len(self._cluster.wait(calls, 0.0)) == len(calls)
+
     def collect(self, iteration: int) -> GroupReply:
         """Wait for all workers; return rank 0's reply. Raises WorkerDied, or the error within a worker as it is."""
         waiting = [*self._starting, *self._calls[iteration]]  # an error at the start is raised nowhere else

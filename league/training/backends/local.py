@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -11,7 +11,7 @@ from arena.lm.language_model import LanguageModel
 from arena.programs.sampler import Program
 from arena.records import Episode, MatchRequest
 from arena.remote.usage import Usage
-from arena.scheduler import play
+from arena.scheduler import Engine, play, rounds
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.context import RunContext
@@ -30,6 +30,8 @@ from league.training.learning.learner_pool import LearnerPool
 from learners.update.policy import Policy
 from roles.replies import unmasked
 from roles.role import Role
+
+PATIENCE = 0.02  # seconds that a stream waits for a slow reply before it looks whether a learner is done
 
 
 class LocalRollouts:
@@ -69,11 +71,25 @@ class LocalRollouts:
         return play(
             requests,
             roles_of=self._roles_of,
-            engine_of=lambda player: self._outside.get(player) or self._with_programs or self._model_engine(player),
+            engine_of=self._engine_of,
             make_game=make_game,
             in_flight=self._in_flight,
-            asks=lambda request: any(request.trained),  # not in matches that only measure
+            asks=_asks,
         )
+
+    def flow(self, requests: Iterator[MatchRequest]) -> Iterator[Sequence[Episode]]:
+        """See ``RolloutBackend``."""
+        played = rounds(
+            requests,
+            roles_of=self._roles_of,
+            engine_of=self._engine_of,
+            make_game=make_game,
+            in_flight=self._in_flight,
+            asks=_asks,
+            patience=PATIENCE,
+        )
+        for ended in played:
+            yield list(ended.values())
 
     def metrics(self) -> Metrics:
         """See ``RolloutBackend``."""
@@ -90,8 +106,16 @@ class LocalRollouts:
         roles = self.fixed.roles[game]
         return tuple(unmasked(role) if f"{game}/{role.name}" in self._asked else role for role in roles)
 
+    def _engine_of(self, player: str) -> Engine:
+        return self._outside.get(player) or self._with_programs or self._model_engine(player)
+
     def _model_engine(self, player: str) -> ModelEngine:
         return self.engine.engine_of(player) if isinstance(self.engine, EnginesByModel) else self.engine
+
+
+def _asks(request: MatchRequest) -> bool:
+    """Return whether a match's probes are asked: not in matches that only measure."""
+    return any(request.trained)
 
 
 def _engine_on(context: RunContext, policies: Sequence[str], tokenizer: LanguageModel) -> ModelEngine:

@@ -22,7 +22,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from arena.replays import load_episodes, save_episodes
+from arena.lm.language_model import LanguageModel
+from arena.replays import (
+    episode_from_record,
+    episode_to_record,
+    load_episodes,
+    request_from_record,
+    request_to_record,
+    save_episodes,
+)
 from games.common.errors import DamagedFile
 from games.common.files import atomic_write, sync_files, sync_folder
 from games.common.sqlite_file import ForeignFile
@@ -34,7 +42,7 @@ from league.population.storage.immutable_folder import check_manifest, write_man
 from league.population.storage.population import Population
 from league.population.storage.run_dir import DISTILLED, STATE_FOLDER
 from league.training.checkpoints.learner_checkpoint import PENDING, read_pending, read_policies, write_policies
-from league.training.checkpoints.run_state import Checkpoint, RunState, new_state
+from league.training.checkpoints.run_state import Checkpoint, RunState, StreamBatch, new_state
 from league.training.starts.pool import POOL_FILE, StartPool
 from learners.update.policy import Policy
 
@@ -47,6 +55,7 @@ _PREFIX = "iteration-"
 _RATINGS = "ratings-"
 _NUMBERED = re.compile(rf"(?:{_PREFIX}|{_RATINGS})(\d+)(?:\.json)?")
 _AHEAD = "ahead-"
+_STREAM = "stream-"
 
 
 def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
@@ -68,6 +77,8 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
         write_policies(partial, state.policies, state.pending)
         for iteration, episodes in state.played_ahead.items():
             save_episodes(partial / f"{_AHEAD}{iteration:06d}.jsonl", episodes)
+        for iteration, batch in state.streaming.items():
+            (partial / f"{_STREAM}{iteration:06d}.json").write_text(_batch_to_json(batch), encoding="utf-8")
         write_record(partial, state)
         partial.rename(folder)
     except BaseException:
@@ -99,13 +110,42 @@ def load_checkpoint(config: RunConfig, run_dir: Path, policies: dict[str, Policy
         state.starts.discard_after(saved.iteration)
     journal.truncate(run_dir / STATE_FOLDER / JOURNAL_FILE, replayed)
     state.payoffs.apply(replayed.results)
-    _remove_stale(run_dir, saved.iteration, config.checkpoints)
+    _remove_stale(run_dir, saved.iteration, config.kept_checkpoints)
     state.ratings = ratings
     state.pending = read_pending(folder)
     state.played_ahead = {
         int(path.stem.removeprefix(_AHEAD)): load_episodes(path) for path in sorted(folder.glob(f"{_AHEAD}*"))
     }
+    state.streaming = {
+        int(path.stem.removeprefix(_STREAM)): _batch_from_json(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob(f"{_STREAM}*"))
+    }
     return state
+
+
+def weights_after(run_dir: Path, iteration: int, policy: Policy) -> LanguageModel:
+    """Return a model with the weights that a policy had after an iteration whose checkpoint is still kept.
+
+    Raises DamagedFile if the checkpoint is not there, or has changed since it was saved.
+    """
+    folder = folder_of(run_dir, iteration)
+    if not folder.is_dir():
+        raise DamagedFile(folder, "it is missing, and matches that had begun with its weights go on with them")
+    check_manifest(folder)
+    return policy.former_model(folder / f"{policy.name}.safetensors")
+
+
+def _batch_to_json(batch: StreamBatch) -> str:
+    requests = [request_to_record(request) for request in batch.requests]
+    episodes = [episode_to_record(episode) for _, episode in sorted(batch.episodes.items())]
+    return json.dumps({"requests": requests, "episodes": episodes}, allow_nan=False)
+
+
+def _batch_from_json(text: str) -> StreamBatch:
+    fields = json.loads(text)
+    episodes = [episode_from_record(record) for record in fields["episodes"]]
+    requests = [request_from_record(record) for record in fields["requests"]]
+    return StreamBatch(requests, {episode.request.index: episode for episode in episodes})
 
 
 def write_record(folder: Path, record: Checkpoint) -> None:
@@ -202,7 +242,7 @@ def check_starts(run_dir: Path, record: Checkpoint) -> None:
 
 def clear_unfinished(folder: Path, policies: Iterable[str]) -> None:
     """Remove from a checkpoint the matches played ahead, and the trajectories of all policies except these."""
-    for path in [*folder.glob(f"{_AHEAD}*"), *folder.glob(f"*{PENDING}")]:
+    for path in [*folder.glob(f"{_AHEAD}*"), *folder.glob(f"{_STREAM}*"), *folder.glob(f"*{PENDING}")]:
         if path.name.removesuffix(PENDING) not in policies:
             path.unlink()
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import ConfigDict, PlainSerializer
 
-from arena.records import Episode
+from arena.records import Episode, MatchRequest
 from league.config import RunConfig
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.results.payoffs import PayoffTable, Result, summarise
@@ -29,6 +29,13 @@ class Beginning(NamedTuple):
     parent: str | None  # the snapshot whose weights it got
     parents: tuple[str, ...] = ()  # all that they came from, if there are several
     how: str = ""  # in words, if the origin does not say enough
+
+
+class StreamBatch(NamedTuple):
+    """The matches of an iteration that are not learned from yet, in a stream."""
+
+    requests: list[MatchRequest]
+    episodes: dict[int, Episode]  # of those that have ended, by index
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +61,7 @@ class Checkpoint:
     meta: dict[str, MetaStrategy] = field(default_factory=dict)  # for the next draw of matches, by game
     mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
     judged: JudgedGames = field(default_factory=JudgedGames)  # which games are trained
+    since: dict[int, int] = field(default_factory=dict)  # in a stream: index of the first match of each version
     # Checksums of the data outside the checkpoint when it was saved, for a resumed run to verify.
     ratings_sha256: str = ""  # of the file of ratings
     journal_sha256: str = ""  # the last line's checksum
@@ -78,6 +86,7 @@ class RunState(Checkpoint):
         default_factory=dict
     )  # replies of others that policies imitate, by policy
     played_ahead: dict[int, list[Episode]] = field(default_factory=dict)  # by iteration, not learned from yet
+    streaming: dict[int, StreamBatch] = field(default_factory=dict)  # in a stream, by iteration
     unsaved: list[Result] = field(default_factory=list)  # of the current iteration
 
     def close(self) -> None:

@@ -169,6 +169,10 @@ class DataParallelLearner:
         """Keep them until ``collect``."""
         self._submitted[iteration] = trajectories, evidence
 
+    def ready(self, iteration: int) -> bool:
+        """Return True: this process learns."""
+        return True
+
     def collect(self, iteration: int) -> LearnResult:
         """Learn from the iteration now. Raises LearnerFailed if a process has ended."""
         with self._lost_process_fails():

@@ -34,6 +34,10 @@ class InProcessLearner:
         """Keep them until ``collect``."""
         self._submitted[iteration] = trajectories, evidence
 
+    def ready(self, iteration: int) -> bool:
+        """Return True: this process learns."""
+        return True
+
     def collect(self, iteration: int) -> LearnResult:
         """Learn from the iteration now."""
         return learn(self._config, self._state, *self._submitted.pop(iteration), iteration)

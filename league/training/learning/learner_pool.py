@@ -149,6 +149,13 @@ class AsyncLearner:
         while not self._when_free(lambda: self._records.append(*arguments)):
             self._wait()
 
+    def ready(self, iteration: int) -> bool:
+        """Return whether all have learned from an iteration. Raises as ``collect``."""
+        if all(self._records.report(name, iteration) is not None for name in self._processes):
+            return True
+        self._check()
+        return False
+
     def collect(self, iteration: int) -> LearnResult:
         """Wait until all have learned from an iteration, and load their policies into the run's state."""
         reports = []
@@ -185,7 +192,12 @@ class AsyncLearner:
         return LearnerReport(**fields | {"advantages": advantages})
 
     def _wait(self) -> None:
-        """Wait a moment. Raises the error that a learner sent, and LearnerFailed if one ended too early or hangs."""
+        """Wait a moment. Raises as ``_check``."""
+        self._check()
+        time.sleep(POLL_INTERVAL)
+
+    def _check(self) -> None:
+        """Raise the error that a learner sent, or LearnerFailed if one ended too early or hangs."""
         for name, (process, connection, listener) in self._processes.items():
             status = process.exitcode  # read before the connection: an error might be sent in between
             if connection.poll() and (error := _receive_error(connection)):
@@ -196,7 +208,6 @@ class AsyncLearner:
             if status is None and listener.silence() > heartbeat.SILENCE:
                 failure = heartbeat.gone_silent(f"The process that learns for {name}", process.pid)
                 raise learner_failed(failure, self._state.iteration, self._run_dir)
-        time.sleep(POLL_INTERVAL)
 
 
 def _receive_error(connection: Connection) -> UsageError | LearnerFailed | OSError | None:

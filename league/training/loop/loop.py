@@ -1,6 +1,6 @@
 """The loop. Each iteration is a list of verbs, and each verb reads only what earlier ones returned:
 
-draw_matches -> play -> with_forks -> submit -> collect -> record -> snapshot -> report -> checkpoint
+gather (draw_matches -> play -> with_forks -> submit) -> collect -> record -> snapshot -> report -> checkpoint
 
 The only backward edge is the payoff table, which the next draw reads. ``submit`` sends trajectories to the learner, and
 ``collect`` brings its weights into the run's state; in between the learner does gather_evidence -> credit_turns ->
@@ -41,6 +41,7 @@ from league.training.learning.learner import InProcessLearner
 from league.training.learning.starts import with_starts
 from league.training.loop.failures import stop_if_going_wrong
 from league.training.loop.interrupt import StopRequest
+from league.training.loop.stream import Stream
 from league.training.monitors.alarms import Alarm, check_alarms
 from league.training.monitors.live_view import LiveView
 from league.training.monitors.phases import clock_of_models, counts_as
@@ -66,9 +67,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         league.checkpoint()
     league.start_learning()
     for iteration in range(state.iteration + 1, context.config.iterations + 1):
-        for played_iteration in league.iterations_to_play(iteration):
-            episodes = league.play(league.draw_matches(played_iteration))
-            league.submit(played_iteration, with_forks(context, state, league.play, episodes))
+        league.gather(iteration)
         learned = league.collect(iteration)
         results = league.record(iteration, learned)
         snapshot = league.snapshot(iteration)
@@ -116,10 +115,18 @@ class League:
         self.phases = clock_of_models({(model.device, model.dtype) for model in models})
         warn = self.view.print_line if self.view is not None else print
         self._board = Board(context, state, self.phases, services.loggers, warn)
+        self._ages: Metrics = {}  # of what a stream has submitted last
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
         self._snapshots = Snapshots(context, state, self._engine, self.play, self.rollouts.fixed)
+        self._stream: Stream | None = None
+        if self.config.async_learners.streams:
+
+            def draw(iteration: int) -> list[MatchRequest]:
+                return self._with_casts(self.draw_matches(iteration))
+
+            self._stream = Stream(self.config, context.run_dir, state, self.rollouts, draw)
 
     def close(self) -> None:
         """Close the rollout backend and the log."""
@@ -132,12 +139,24 @@ class League:
         for iteration, episodes in sorted(self.state.played_ahead.items()):
             self.submit(iteration, episodes)
 
+    def gather(self, iteration: int) -> None:
+        """Draw and play matches until an iteration's are submitted to the learner."""
+        self._started = time.perf_counter()
+        if self._stream is None:
+            for played in self.iterations_to_play(iteration):
+                episodes = self.play(self.draw_matches(played))
+                self.submit(played, with_forks(self.context, self.state, self.play, episodes))
+        else:
+            with self.phases.phase("play"):
+                self._engine.refresh()
+                episodes = self._stream.batch(iteration)
+            self.submit(iteration, episodes)
+
     def iterations_to_play(self, iteration: int) -> range:
         """Return the iterations whose matches are to be played before this one is collected.
 
         These are this iteration and the ones up to the learner's lead, except those already played.
         """
-        self._started = time.perf_counter()
         played = max(self.state.played_ahead, default=self.state.iteration)
         return range(played + 1, min(iteration + self.learner.lead, self.config.iterations) + 1)
 
@@ -173,17 +192,21 @@ class League:
         ``flatten_episodes`` numbers submatches after the matches, so they count towards the next match's index too.
         """
         self._engine.refresh()
-        casts = {game: live_cast(spec, self.context.roles) for game, spec in self.context.specs.items()}
-        requests = [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
-        episodes = self.rollouts.play(requests)
+        episodes = self.rollouts.play(self._with_casts(requests))
         self.state.next_match += len(flatten_episodes(episodes)) - len(episodes)
         return episodes
+
+    def _with_casts(self, requests: Sequence[MatchRequest]) -> list[MatchRequest]:
+        casts = {game: live_cast(spec, self.context.roles) for game, spec in self.context.specs.items()}
+        return [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
 
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until they are collected."""
         episodes = with_shaping(self.context, self._judges, iteration, episodes)
         trajectories = to_trajectories(episodes, self.context.roles.__getitem__, self.context.scales)
+        if self._stream is not None:
+            trajectories, self._ages = self._stream.fresh(trajectories)
         estimates = monte_carlo_estimates(self.context, self.rollouts, iteration, episodes, trajectories)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
@@ -193,8 +216,12 @@ class League:
 
     def collect(self, iteration: int) -> LearnResult:
         """Wait for an iteration's learning; the run's state then has the policies after it."""
+        if self._stream is not None:
+            with self.phases.phase("play"):
+                self._stream.play_while(lambda: not self.learner.ready(iteration))
         with self.phases.phase("learn" if isinstance(self.learner, InProcessLearner) else "wait"):
-            return self.learner.collect(iteration)
+            learned = self.learner.collect(iteration)
+        return learned._replace(metrics=learned.metrics | self._ages)
 
     def record(self, iteration: int, learned: LearnResult) -> Results:
         """Record an iteration's matches and results; return them with the metrics of playing and learning."""
@@ -266,7 +293,9 @@ class League:
     @counts_as("save")
     def checkpoint(self) -> None:
         """Save the run's state; when this returns, a kill loses nothing before it."""
-        save_checkpoint(self.context.run_dir, self.state, self.config.checkpoints)
+        if self._stream is not None:
+            self._stream.updated()
+        save_checkpoint(self.context.run_dir, self.state, self.config.kept_checkpoints)
 
     @counts_as("watch")
     def _frozen(self, record: Record | None) -> Frozen | None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 import pytest
 from ray.exceptions import RaySystemError
@@ -31,8 +32,8 @@ def cluster():
             yield joined
 
 
-def started_pool(cluster, specs, chunk_size=16, start_timeout=300.0):
-    return MatchPool(cluster, specs, chunk_size=chunk_size, start_timeout=start_timeout)
+def started_pool(cluster, specs, chunk_size=16, start_timeout=300.0, timeout=600.0):
+    return MatchPool(cluster, specs, chunk_size=chunk_size, start_timeout=start_timeout, timeout=timeout)
 
 
 @pytest.mark.parametrize(("engines", "calls"), [(0, 1), (2, 1), (0, 2)])
@@ -101,6 +102,67 @@ def test_a_worker_that_dies_is_replaced_and_its_chunk_counts_once(cluster, calls
     assert pool.play(matches(100), {}) == play_locally(matches(100))
     assert sum(pool.matches_by_engine.values()) == 100
     assert len(list(tmp_path.iterdir())) == 2
+    pool.close()
+
+
+@pytest.mark.parametrize("how", ["stopped", "spinning"])
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_worker_that_hangs_is_replaced_and_its_chunk_counts_once(cluster, calls, how, tmp_path):
+    hangs = WorkerSpec("worker", pool_workers.HangingWorker, (str(tmp_path), how), 0.5, calls=calls)
+    pool = started_pool(cluster, PoolSpec(hangs, 2), timeout=2.0)
+    started = time.perf_counter()
+    assert pool.play(matches(100), {}) == play_locally(matches(100))
+    assert time.perf_counter() - started < 60.0
+    assert (sum(pool.matches_by_engine.values()), pool.replaced) == (100, {"worker": 1})
+    pool.close()
+
+
+def test_an_engine_that_is_stopped_is_replaced_and_its_chunks_count_once(cluster, tmp_path):
+    pool = started_pool(
+        cluster,
+        PoolSpec(WORKER, 2, WorkerSpec("engine", pool_workers.HangingEngine, (str(tmp_path),), 0.5), 2),
+        timeout=2.0,
+    )
+    assert pool.play(matches(100), {}) == play_locally(matches(100))
+    assert sum(pool.matches_by_engine.values()) == 100
+    assert pool.replaced["engine"] == 1
+    pool.close()
+
+
+def test_a_worker_that_is_slow_and_gets_on_is_not_replaced(cluster, tmp_path):
+    slow = WorkerSpec("worker", pool_workers.SlowWorker, (str(tmp_path), 3.0), 0.5)
+    pool = started_pool(cluster, PoolSpec(slow, 1), chunk_size=64, timeout=1.0)
+    assert len(pool.play(matches(64), {})) == 64
+    assert not pool.replaced
+    pool.close()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_flow_plays_every_match_once_while_others_are_played(cluster, hangs, tmp_path):
+    worker = WorkerSpec("worker", pool_workers.HangingWorker, (str(tmp_path), "stopped"), 0.5, calls=4)
+    (tmp_path / "hang").mkdir() if not hangs else None
+    pool = started_pool(cluster, PoolSpec(worker, 2), chunk_size=None, timeout=2.0)
+    requests, flowed, open_until = iter(matches(100)), [], [50]
+
+    class Feed:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if len(taken) >= open_until[0]:
+                raise StopIteration
+            taken.append(next(requests))
+            return taken[-1]
+
+    taken = []
+    for episodes in pool.flow(Feed(), lambda players: {}):
+        flowed += episodes
+        if open_until[0] == 50 and len(flowed) > 20:
+            assert pool.play(matches(30), {}) == play_locally(matches(30))  # beside it
+            open_until[0] = 100
+    expected = play_locally(matches(100))
+    assert sorted(flowed, key=lambda episode: episode.request.index) == expected
+    assert pool.replaced == ({"worker": 1} if hangs else {})
     pool.close()
 
 

@@ -1,6 +1,7 @@
 """Workers and engines of a pool that play by rules, so their processes start in a second and need no torch."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -71,6 +72,35 @@ class DyingWorker(RandomWorker):
                 if first(self._folder, f"death {number}"):
                     os._exit(1)
         return super().play(requests, *arguments)
+
+
+class HangingWorker(RandomWorker):
+    """A worker that hangs over the chunk with match 40, the first time: stopped, or spinning."""
+
+    def __init__(self, folder, how):
+        self._folder, self._how, self.progress = folder, how, 0
+
+    def play(self, requests, *arguments):
+        if any(request.index == 40 for request in requests) and first(self._folder, "hang"):
+            if self._how == "stopped":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            while True:
+                pass
+        self.progress += 1
+        return super().play(requests, *arguments)
+
+
+class HangingEngine:
+    """An engine of which the first instance stops itself at its third batch."""
+
+    def __init__(self, folder):
+        self._folder, self._batches = folder, 0
+
+    def answer(self, remote_requests):
+        self._batches += 1
+        if self._batches == 3 and first(self._folder, "hang"):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return to_remote_replies(remote_requests, Random().sample(to_requests(remote_requests)))
 
 
 class RaisingWorker(RandomWorker):
