@@ -314,6 +314,19 @@ def test_a_probe_is_data_of_a_card(tmp_path):
     ]
 
 
+def test_a_right_answer_that_a_card_does_not_list_is_none(tmp_path):
+    """The wolf is one of three; where the card lists the other two, nothing that it lists is right."""
+    roles, seen = with_card(tmp_path, 'answers = ["Bob", "Ann"]'), set()
+    asked = requests(SMALL, ["a"], 12)
+    for episode in play(asked, roles_of=lambda _: roles, engine_of=lambda _: Script("bayes"), make_game=make_game):
+        wolf = next(turn for turn in episode.turns if turn.seat == 0).observation.partition(",")[0].split()[-1]
+        for belief in episode.beliefs:
+            assert belief.answers == ("Bob", "Ann")
+            assert belief.truths == ((wolf,) if wolf in belief.answers else ())
+        seen.add(wolf)
+    assert seen == {"Ann", "Bob", "Cleo"}
+
+
 def test_only_the_matches_that_are_to_be_asked_are():
     odd = run(SMALL, Script("bayes"), 4, asks=lambda request: request.index % 2 == 1)
     assert [bool(episode.beliefs) for episode in odd] == [False, True, False, True]

@@ -274,3 +274,30 @@ def test_what_is_only_quoted_or_asked_of_the_other_is_no_reply(text):
 def test_words_beyond_the_limit_are_not_read():
     assert read_reply("accept " * 100, ANSWERING) is None
     assert GOODS[: len(Trade((1, 0), (0, 1)).give)] == ("apple", "pear")
+
+
+def test_amounts_may_be_written_out():
+    words = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    for amount, word in enumerate(words, 1):
+        assert read_trade(f"I offer {word} pears for an apple", 3, 9) == Trade((0, amount, 0), (1, 0, 0))
+        assert read_trade(f"Give me {amount} plums for {words[9 - amount]} apples", 3, 9) == Trade(
+            (10 - amount, 0, 0), (0, 0, amount)
+        )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_good_trader_asks_for_ever_less_and_begins_with_the_best(seed):
+    """Of the one-for-one trades that gain it something, by what they gain; the other asks for all and gives nothing."""
+    game = make_game("simple_negotiation(turns=14,form=1)")
+    game.reset(seed)
+    mine = game.values(0)
+    worth = sorted((b - a for a, b in itertools.permutations(mine, 2) if b > a), reverse=True)
+    gains = []
+    while len(gains) < 6:
+        offer = game.scripts()["good"](random.Random(0))
+        trade = all_trades(3, 3)[offer]
+        assert sum(trade.give) == sum(trade.get) == 1
+        gains.append(mine[trade.get.index(1)] - mine[trade.give.index(1)])
+        game.apply(offer)
+        game.apply(str(Trade((0, 0, 0), (3, 3, 3))))
+    assert gains == [worth[turn % len(worth)] for turn in range(6)]

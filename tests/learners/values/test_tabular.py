@@ -50,12 +50,16 @@ def learned(name, batches, **settings):
     return estimator.make(batches[-1], state, chosen)
 
 
-def remembered(batches, matches):
-    """Return by role and policy its newest matches, each with how many iterations ago it was played."""
+def remembered(batches, matches, name="progress"):
+    """Return by role and policy its newest matches, each with how many iterations ago it was played.
+
+    Matches without a turn count, except for ``token_values``.
+    """
     seen = defaultdict(list)
     for age, batch in reversed(list(enumerate(reversed(batches)))):
         for one in batch:
-            seen[one.game, one.role, one.policy].append((age, one))
+            if one.turns or name != "token_values":
+                seen[one.game, one.role, one.policy].append((age, one))
     return {key: members[-matches:] for key, members in seen.items()}
 
 
@@ -86,8 +90,7 @@ def test_values_are_the_averages_of_the_formula(name, own, matches, seed):
     found = learned(name, batches, gamma=GAMMA, matches=matches, sweeps=12, **own)
     recency = own.get("recency", 1.0)
     values = {
-        key: tabular_values([pair for pair in members if name == "archer" or pair[1].turns][-matches:], GAMMA, recency)
-        for key, members in remembered(batches, matches if name == "archer" else 4096).items()
+        key: tabular_values(members, GAMMA, recency) for key, members in remembered(batches, matches, name).items()
     }
     for one, row in zip(batches[-1], found, strict=True):
         table = values[one.game, one.role, one.policy]

@@ -12,10 +12,11 @@ from league.config import RunConfig
 from league.config.matchmaking import DescentConfig
 from league.lab.breeding import gate
 from league.lab.breeding.gate import Gain, ranked
-from league.lab.breeding.rules import explored, merge, mutate, revert
+from league.lab.breeding.rules import cross, explored, generations, merge, mutate, revert
 from league.lab.breeding.slot import Candidate, Slot
 from league.population.storage.population import Origin
 from league.theory.statistics import Estimate
+from league.training.board.metrics_log import MetricsLog
 
 RATE = "optimizer.learning_rate"
 CONFIG = DescentConfig(mutate={RATE: (1e-6, 1e1)})
@@ -121,6 +122,9 @@ class Shelf:
     def root(self, run):
         return {name: {"w": torch.zeros(2)} for name in self._weights[run]}
 
+    def played(self, run):
+        return run / "matches"
+
 
 def test_a_merger_weighs_parents_by_their_rank_policy_by_policy():
     """The best three of four, whatever the order of the slots, weigh 3/6, 2/6 and 1/6; the upper half goes on."""
@@ -138,6 +142,45 @@ def test_a_merger_weighs_parents_by_their_rank_policy_by_policy():
         assert found.parents == ("g/m2", "g/m0", "g/m3")
         assert found.weights["main"]["w"].tolist() == pytest.approx([6.0, 5.0])
         assert found.weights["probe"]["w"].tolist() == pytest.approx([5.0, 6.0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_children_are_crossed_from_two_of_the_upper_half(seed):
+    """Of five the best three, whatever the order of the slots; without noise they are the mean of their parents."""
+    members = [Candidate(f"m{i}", Path(f"g/m{i}"), {RATE: 0.1 * i}) for i in range(5)]
+    ranking = tuple(members[i] for i in (3, 1, 4, 0, 2))
+    shelf = Shelf({one.run: {"main": (2.0**i, 0.0), "probe": (0.0, 3.0**i)} for i, one in enumerate(members)})
+    slot = Slot(members[2], ranking, None, None, DescentConfig(noise=0.0), random.Random(seed), shelf)
+    found = cross(slot)
+    parents = [next(one for one in members if one.newest == name) for name in found.parents]
+    assert len(set(found.parents)) == 2
+    assert {one.name for one in parents} < {"m3", "m1", "m4"}
+    assert (found.source, found.settings) == (parents[0], parents[0].settings)
+    numbers = [members.index(one) for one in parents]
+    assert found.weights["main"]["w"].tolist() == pytest.approx([sum(2.0**i for i in numbers) / 2, 0.0])
+    assert found.weights["probe"]["w"].tolist() == pytest.approx([0.0, sum(3.0**i for i in numbers) / 2])
+
+
+def test_every_child_of_a_generation_begins_anew_and_imitates_the_best():
+    members = [Candidate(f"m{i}", Path(f"g/m{i}"), {RATE: 0.1 * i}) for i in range(3)]
+    ranking = tuple(members[i] for i in (1, 2, 0))
+    shelf = Shelf({one.run: {"main": (1.0, 1.0)} for one in members})
+    for member in members:
+        found = generations(Slot(member, ranking, None, None, CONFIG, random.Random(0), shelf))
+        assert (found.source, found.settings, found.origin) == (member, member.settings, Origin.RESET)
+        assert (found.imitate, found.parents) == (Path("g/m1/matches"), ("g/m1",))
+        assert found.weights["main"]["w"].tolist() == [0.0, 0.0]
+
+
+def test_exact_values_are_in_halves_of_a_games_range_as_last_measured(tmp_path):
+    """A return of 8 of 0 to 10, and an exploitability of 0.3 of -2 to 2; what was measured before does not count."""
+    config = RunConfig(games={"tiny_hanabi": {}, "kuhn_poker": {}})
+    with MetricsLog(tmp_path) as board:
+        board.write(0, {"tiny_hanabi/return": 1.0, "kuhn_poker/exploitability": 0.5})
+        board.write(4, {"kuhn_poker/exploitability": 0.3, "kuhn_poker/return": 7.0})
+        board.write(5, {"tiny_hanabi/return": 8.0, "tiny_hanabi/exploitability": 7.0})
+    assert gate.exact_values(config, tmp_path) == pytest.approx({"tiny_hanabi": 1.6, "kuhn_poker": -0.15})
+    assert gate.exact_values(RunConfig(games={"kuhn_poker": {}, "leduc_poker": {}}), tmp_path) is None
 
 
 def test_runs_of_several_games_are_judged_by_the_mean_of_their_leads(monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from arena.records import EndReason, Episode, MatchRequest
 from league.population.results.payoffs import PairRecord, PayoffTable, Result, RoleRecord, summarise
-from league.theory.statistics import Estimate, clustered_mean, wilson
+from league.theory.statistics import Estimate, clustered_mean, student_quantile, wilson
 
 TRIALS = 400
 
@@ -88,6 +88,19 @@ def test_what_is_forgotten_weighs_deals_too() -> None:
     assert record.n == 12
     assert record.score.mean == pytest.approx(4 / 12)
     assert record.effective_n == pytest.approx(12**2 / (4 + 16))  # (Σ w n)² / Σ (w n)²
+
+
+def test_what_is_forgotten_weighs_the_spread_of_returns_by_its_square() -> None:
+    """Four deals of two matches, at weight 1/2 after four more: N = 12, G = 12² / (4 · 1² + 4 · 2²) = 7.2."""
+    table, deals = PayoffTable(live=["a"], forgetting=0.5), [(2.0, 1.0, -1.0, 0.0), (-1.0, -2.0, 3.0, 0.5)]
+    for iteration, gains in enumerate(deals):
+        table.apply(summarise([episode(index, index // 2, gains[index // 2]) for index in range(8)], iteration))
+    found = table.role_records("a", "b", "toy")["seat 0"].returns
+    weighed = [(weight, gain) for weight, gains in zip((1.0, 2.0), deals, strict=True) for gain in gains]
+    mean = sum(weight * gain for weight, gain in weighed) / 12
+    spread = sum((weight * (gain - mean)) ** 2 for weight, gain in weighed)
+    half = student_quantile(6.2) * (7.2 / 6.2 * spread / 12**2) ** 0.5
+    assert found == pytest.approx((mean, mean - half, mean + half))
 
 
 def coverage(group: int, share: float, deals: int, seed: int) -> tuple[float, float, float]:

@@ -6,6 +6,7 @@ import pytest
 from arena.records import MatchRequest, Start
 from league.config.matchmaking import StartsConfig
 from league.training.starts.draw import chances_of, draw_starts, from_starts, inclusion
+from league.training.starts.frontier import frontier
 from league.training.starts.measured import StoredStart, sums_of
 from league.training.starts.rules import START_RULES, Moment, ranks, shortened
 
@@ -149,3 +150,19 @@ def test_each_iteration_and_game_draws_starts_of_its_own():
     draws = [drawn(iteration) for iteration in range(1, 6)]
     assert draws == [drawn(iteration) for iteration in range(1, 6)]
     assert len({tuple(sorted(draw)) for draw in [*draws, drawn(1, "leduc_poker"), drawn(1, run_seed=4)]}) == 7
+
+
+def test_the_frontier_is_the_mean_size_of_what_is_neither_solved_nor_out_of_reach():
+    rates, sizes = (0.95, 0.5, 0.05, 0.3, 0.9, 0.11), (9, 2, 7, 4, 1, 6)
+    starts = [one._replace(size=size) for one, size in zip(solved(rates), sizes, strict=True)]
+    unplayed = StoredStart(Start("kuhn_poker", 99), 50)
+    assert frontier("g", [unplayed, *starts]) == pytest.approx(
+        {
+            "g/starts/played": 6 / 7,
+            "g/starts/solved": 2 / 6,
+            "g/starts/possible": 3 / 6,
+            "g/starts/out_of_reach": 1 / 6,
+            "g/starts/frontier": 4.0,
+        }
+    )
+    assert frontier("g", [unplayed]) == {}
