@@ -20,10 +20,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the page."""
     from league.lab.reports.pages import write_page
     from league.lab.reports.report import report_page
-    from league.population.storage.run_dir import runs_in
+    from league.population.storage.run_dir import is_sweep, runs_in
 
     path = Path(arguments.output)
-    runs = [str(run.path) for name in arguments.runs for run in runs_in(name)]
+    runs = []
+    for name in arguments.runs:
+        runs += [str(run.path) for run in runs_in(name)] if is_sweep(name) else [name]
     write_page(path, report_page(runs))
     print(f"{path} reports on {', '.join(arguments.runs)}: open it in a browser.")
     return 0

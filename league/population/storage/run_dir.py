@@ -165,14 +165,19 @@ def open_run(name: str) -> Run:
     return Run(path)
 
 
+def is_sweep(name: str) -> bool:
+    """Return whether a name is the folder of a sweep."""
+    return (Path(name).expanduser() / SWEEP_FILE).is_file()
+
+
 def runs_in(name: str) -> list[Run]:
     """Return the runs of a sweep in their order, by its folder, or a single run as ``open_run`` does.
 
     Raises UsageError that offers the nearest runs, and for a sweep none of whose runs has begun.
     """
-    folder = Path(name).expanduser()
-    if not (folder / SWEEP_FILE).is_file():
+    if not is_sweep(name):
         return [open_run(name)]
+    folder = Path(name).expanduser()
     try:
         planned = [
             folder / run["folder"] for run in json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))["runs"]

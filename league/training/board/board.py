@@ -24,7 +24,7 @@ from league.training.board.observers import MONITORS, drawn_metrics, figures
 from league.training.board.painter import Painter
 from league.training.board.painting import Picture
 from league.training.board.questions import Chart, Layout, layout, with_curves
-from league.training.board.settings import compared_settings, flat_settings
+from league.training.board.settings import compared_metrics, compared_settings, flat_settings
 from league.training.board.transcripts import tell_match, tell_utterances
 from league.training.checkpoints.run_state import RunState
 from league.training.monitors.alarm import Win
@@ -32,9 +32,6 @@ from league.training.monitors.alarms import Alarm
 from league.training.monitors.phases import PhaseClock
 from league.training.snapshots.measure import PopulationMeasurement
 from league.training.starts.gallery import gallery
-
-# The metrics of each game by which HParams compares runs.
-COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "welfare", "score_against_random")
 
 SHARE_AT_END = "time/board_at_end"  # the share of the run's time for logging and for waiting for the last figures
 PATIENCE = 6.0  # seconds that the end of a run waits for figures, if ``board.time`` is not more of the run
@@ -134,7 +131,7 @@ class Board:
             self._tags |= {short_metric(name) for name in line}
         self._mixtures = list(read_mixtures(self._run_dir))
         settings = flat_settings(self._config)
-        log.settings(settings, compared_settings(self._config), self._compared_by())
+        log.settings(settings, compared_settings(self._config), compared_metrics(self._context.specs))
         return log
 
     def _lay_out(self, log: MetricsLog, metrics: Mapping[str, float]) -> None:
@@ -154,9 +151,6 @@ class Board:
     def _kept(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metrics that figures show."""
         return {name: value for name, value in line.items() if name == "iteration" or self._is_drawn(name)}
-
-    def _compared_by(self) -> list[str]:
-        return [f"{game}/{name}" for game in self._context.specs for name in COMPARED_BY] + ["rating"]
 
     def _distributions(self, log: MetricsLog, iteration: int, frozen: Frozen) -> None:
         for conduct in frozen.conducts:

@@ -138,7 +138,7 @@ class Painter:
 
     def _running(self) -> subprocess.Popen[bytes] | None:
         """Return the process, started again where it has ended or is late; None if that has happened too often."""
-        is_late = self._deadline is not None and time.monotonic() > self._deadline
+        is_late = self._deadline is not None and (bool(self._waiting) or time.monotonic() > self._deadline)
         if is_late and self._niceness:
             self._niceness = 0
             self._end_process()

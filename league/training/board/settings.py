@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from league.config import RunConfig
@@ -23,7 +23,13 @@ COMPARED = (
     r"iterations",
 )
 NOT_COMPARED = r"board\.|threads$|episodes_kept$|alarms\.|plugins$"
+METRICS = ("exploitability", "mixture_exploitability", "return", "welfare", "score_against_random")  # of each game
 COLUMNS = 5  # of settings that HParams shows unasked
+
+
+def compared_metrics(games: Iterable[str]) -> list[str]:
+    """Return the tags of the numbers by which HParams compares runs."""
+    return [f"{game}/{name}" for game in games for name in METRICS] + ["rating"]
 
 
 def rank(name: str) -> tuple[int, str]:

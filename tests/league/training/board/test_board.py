@@ -1,19 +1,23 @@
 """What a run writes for people: it changes nothing of the run, and planted breaks are seen at once."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from support.processes.runs import TINY, contents
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from games.registry import make_game
 from league.config import RunConfig
 from league.config.load import load
 from league.population.results.ratings import Ratings
 from league.training.board.comparison import Comparison, _compared, spread
+from league.training.board.descriptions import description
 from league.training.board.figures.canvas import pixels
-from league.training.board.metrics_log import figures_of
+from league.training.board.metrics_log import figures_of, read_metrics
 from league.training.board.observer import FigureData
 from league.training.board.observers import figures, pinned_figures
 from league.training.loop.session import train
@@ -73,6 +77,35 @@ def test_the_tabs_have_transcripts_distributions_settings_and_a_layout(boards):
     plugins = events.summary_metadata
     assert "custom_scalars__config__" in plugins
     assert "_hparams_/experiment" in plugins
+
+
+def test_every_curve_of_a_run_has_a_description(boards):
+    names = {name for line in read_metrics(boards[1]) for name in line} - {"iteration"}
+    assert len(names) > 50
+    assert [name for name in names if not description(name)] == []
+    events = EventAccumulator(str(boards[1] / "tb"))
+    events.Reload()
+    told = events.summary_metadata["kuhn_poker/exploitability"].summary_description
+    assert told == description("kuhn_poker/exploitability")
+    assert "Nash" in told
+    assert description("a_plugin/of/somebody") == ""
+
+
+def test_no_chart_of_custom_scalars_is_empty_and_each_comes_with_its_first_curve(boards):
+    [path] = (boards[1] / "tb").glob("events*")
+    values = [value for event in EventFileLoader(str(path)).Load() for value in event.summary.value]
+    written = [value.tensor.string_val[0] for value in values if value.tag == "custom_scalars__config__"]
+    layouts = [Layout.FromString(one) for one in written]
+    assert len(layouts) > 1, "a board that is open gets the later ones too"
+    tags = {name for line in read_metrics(boards[1]) for name in line}
+    charts = [chart for category in layouts[-1].category for chart in category.chart]
+    for chart in charts:
+        patterns = [*chart.multiline.tag, *(re.escape(series.value) for series in chart.margin.series)]
+        assert any(re.match(pattern, tag) for pattern in patterns for tag in tags), chart.title
+    titles = {chart.title for chart in charts}
+    assert {"exploitability", "score against anchors", "share of time by phase"} <= titles
+    assert not titles & {"the judge: agreement with the truth, position bias", "staleness, updates"}
+    assert len([chart for category in layouts[0].category for chart in category.chart]) < len(charts)
 
 
 def test_the_mixtures_over_time_are_kept(boards):

@@ -1,15 +1,20 @@
 """TensorBoard itself in a real browser, on a finished run: what is named is there, and the console stays silent."""
 
 import json
+import pickle
 import subprocess
 import sys
+import time
 
 import pytest
 from support.browser import NARROW, PATIENCE, WIDE, screenshot
 from support.processes.runs import TINY, league_train
 from support.source import ROOT
 
+from league.training.board.figures.canvas import new_figure, pixels
+from league.training.board.metrics_log import MetricsLog
 from league.training.board.observers import pinned_figures
+from league.training.board.painting import Order, paint
 from league.training.board.server import serve_tensorboard
 
 STORED = ROOT / "tests/data/pocket-league"  # see docs/reading_the_board.md
@@ -45,6 +50,33 @@ def test_the_opening_page_tells_the_story_in_order(browser, address, width, tmp_
 def open_tab(page, name):
     """Open a tab by its hash: at some widths a list of TensorBoard's own covers the last tabs."""
     page.evaluate(f"location.hash = '#{name}'")
+
+
+def drawn(name, iteration):
+    return paint(Order(name, iteration, pickle.dumps(pixels(new_figure(name)))))
+
+
+def test_a_page_that_was_opened_before_there_were_figures_pins_them_when_they_come(browser, tmp_path):
+    """TensorBoard asks again by itself every half minute; here a click makes it."""
+    (tmp_path / "config.toml").write_text("[games.kuhn_poker]\nmatches = 4\n")
+    with MetricsLog(tmp_path) as log:
+        log.write(0, {"kuhn_poker/exploitability": 0.5})
+        with browser.open(serve_tensorboard([tmp_path], 0)) as page:
+            settings = json.loads(page.evaluate("localStorage.getItem('_tb_global_settings')"))
+            assert settings["autoReload"] is True
+            cards = page.locator("metrics-pinned-view card-view")
+            cards.first.wait_for()
+            assert ["".join(card.inner_text().split())[:25] for card in cards.all()] == ["kuhn_poker/exploitability"]
+            for name in ("4_is_it_breaking/alarms", "3_who_beats_whom/payoffs/kuhn_poker", "not/pinned"):
+                log.figure(drawn(name, 0))
+            log.write(1, {"kuhn_poker/exploitability": 0.4, "rating": 25.0})
+            deadline = time.monotonic() + PATIENCE / 1000
+            while cards.count() < 4:
+                assert time.monotonic() < deadline
+                page.locator("app-header-reload button").click()
+                page.wait_for_timeout(1000)
+            titles = "".join("".join(card.inner_text().split()) for card in cards.all())
+            assert all(name in titles for name in ("4_is_it_breaking/alarms", "payoffs/kuhn_poker", "rating"))
 
 
 @pytest.mark.slow  # each tab loads a part of TensorBoard
