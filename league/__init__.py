@@ -156,7 +156,19 @@ def check_packages() -> None:
             )
 
 
-if getattr(sys, "argv", [])[:1] != ["-m"]:  # `python -m league` first leaves the current folder out: see __main__.py
+def check_for_command() -> None:
+    """Check the packages for the command line, where a mistake ends in its sentence alone."""
+    try:
+        check_packages()
+    except ImportError as error:
+        sys.stderr.write(f"league: {error}\n")
+        raise SystemExit(2) from None
+
+
+_started = getattr(sys, "argv", [])[:1]
+if _started and Path(_started[0]).stem == "league":  # the command itself
+    check_for_command()
+elif _started != ["-m"]:  # `python -m league` first leaves the current folder out: see __main__.py
     check_packages()
 
 

@@ -10,7 +10,7 @@ if __name__ == "__main__" and sys.path[0] == str(Path.cwd()) != str(Path(__file_
 
 import league
 
-league.check_packages()  # now that the current folder is out of the way
+league.check_for_command()  # now that the current folder is out of the way
 
 from league.cli import main  # noqa: E402
 

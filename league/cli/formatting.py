@@ -88,13 +88,13 @@ def print_usage(usage: Mapping[str, Usage], console: Console) -> None:
 
 
 def match_progress() -> Progress:
-    """Return a progress bar that counts matches, on stderr; it disappears when it is done."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Return a progress bar that counts matches (``progress_bar``)."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    from league.training.monitors.terminal import Terminal
+    from league.training.monitors.terminal import progress_bar
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Terminal(stderr=True), transient=True)
+    return progress_bar(*columns)
 
 
 def plain_table(*columns: str) -> Table:

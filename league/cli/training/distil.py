@@ -43,13 +43,13 @@ class DistilReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> DistilReport:
     """Distil a mixture into a folder."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     from arena.process import tuned_process
     from league.config.load import load_run_config
     from league.population.players.engines import Engines
     from league.population.storage.run_dir import Run, check_unused, find_run, run_names
-    from league.training.monitors.terminal import Terminal
+    from league.training.monitors.terminal import progress_bar
 
     name, _, which = arguments.source.partition("@")
     path = find_run(name)
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> DistilReport:
     with (
         tuned_process(source.config.threads),
         Engines() as engines,
-        Progress(*columns, console=Terminal(stderr=True), transient=True) as progress,
+        progress_bar(*columns) as progress,
     ):
         task = progress.add_task("distilling", total=None)
         distilled = distil(

@@ -50,13 +50,13 @@ class LatentReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> LatentReport:
     """Teach a run's policies the equilibrium of the game between clusters of their utterances."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     from arena.process import tuned_process
     from league.config.load import load_run_config
     from league.population.players.engines import Engines
     from league.population.storage.run_dir import Run, check_unused, find_run, run_names
-    from league.training.monitors.terminal import Terminal
+    from league.training.monitors.terminal import progress_bar
 
     name, at, which = arguments.source.partition("@")
     path = find_run(name)
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> LatentReport:
     with (
         tuned_process(source.config.threads),
         Engines() as engines,
-        Progress(*columns, console=Terminal(stderr=True), transient=True) as progress,
+        progress_bar(*columns) as progress,
     ):
         task = progress.add_task("listening", total=None)
         result = lspo(

@@ -144,7 +144,8 @@ def _planned(arguments: argparse.Namespace) -> Sweep:
 
     conditions = parse_conditions(arguments.condition)
     runs = plan_runs(arguments.config, parse_seeds(arguments.seeds or "0-4"), arguments.set, conditions)
-    check_start(runs[0].config, arguments.cluster or "")
+    for config in {run.config.model_copy(update={"seed": 0}).model_dump_json(): run.config for run in runs}.values():
+        check_start(config, arguments.cluster or "")  # of every condition, before the first is trained
     _check_questions(arguments.ask)
     return Sweep(runs, arguments.tokens, tuple(arguments.ask))
 

@@ -23,9 +23,7 @@ from rich.text import Text
 
 from games.aliases import short_name
 from league.training.monitors.alarms import Alarm
-from league.training.monitors.terminal import Terminal
-
-SECONDS_BETWEEN_LINES = 15.0  # without a terminal
+from league.training.monitors.terminal import SECONDS_BETWEEN_LINES, Terminal, Ticker, format_duration
 
 # Metrics shown as a change from their first value to their latest: name below GAME/, and label.
 CHANGES = {
@@ -64,6 +62,7 @@ class LiveView:
         self._clock = clock
         self._started = clock()
         self._last_line = float("-inf")
+        self._printed = time.monotonic()
         self._first: dict[str, float] = {}  # the earliest value of each metric
         self._latest: dict[str, float] = {}
         for metrics in before:
@@ -73,10 +72,13 @@ class LiveView:
         self._alarms: list[Alarm] = []
         terminal = self._console.is_terminal
         self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=2) if terminal else None
+        self._ticker = Ticker(self._still)
 
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+        else:
+            self._ticker.start()
         return self
 
     def __exit__(
@@ -84,6 +86,8 @@ class LiveView:
     ) -> None:
         if self._live:
             self._live.stop()
+        else:
+            self._ticker.stop()
 
     def set_activity(self, text: str) -> None:
         """Show what the run is doing now, for work that takes more than a moment ("cold start")."""
@@ -118,6 +122,12 @@ class LiveView:
         if self._on_update is not None:
             self._on_update(iteration + 1, metrics)
 
+    def _still(self) -> None:
+        """Print what takes long, such as a cold start or an iteration of a large model."""
+        if time.monotonic() - self._printed >= SECONDS_BETWEEN_LINES:
+            done = f", iteration {self._done} of {self._iterations}" if self._activity == "training" else ""
+            self.print_line(f"still {self._activity}{done} ({self._times()})")
+
     def _remember(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():
             self._first.setdefault(name, value)
@@ -125,6 +135,7 @@ class LiveView:
 
     def print_line(self, text: str) -> None:
         """Print one line that stays, above the view if there is one."""
+        self._printed = time.monotonic()
         self._console.print(Text(text), soft_wrap=not self._live)  # a log has no width
 
     def _update_alarms(self, alarms: Sequence[Alarm]) -> None:
@@ -211,10 +222,3 @@ class LiveView:
         bar.add_row(ProgressBar(total=self._iterations, completed=self._done))
         alarms = [Text(str(alarm), style="bold red") for alarm in self._alarms]
         return Group(head, bar, table, Text("   ".join(self._facts()), style="dim"), *alarms)
-
-
-def format_duration(seconds: float) -> str:
-    """Format seconds as ``m:ss``, or ``h:mm:ss`` from one hour on."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

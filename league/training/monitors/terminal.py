@@ -1,17 +1,22 @@
-"""A console for untrusted text, such as folder names, which can neither control the terminal nor be markup."""
+"""A console for untrusted text, such as folder names, and how long work shows itself where there is no terminal."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.measure import Measurement
+from rich.progress import Progress, ProgressColumn
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from games.common.text import plain
 
+SECONDS_BETWEEN_LINES = 15.0  # without a terminal
 _WIDEST = 1000  # columns of a table
 
 
@@ -37,3 +42,63 @@ class Terminal(Console):
     def status(self, status: RenderableType, **settings: Any) -> Status:
         """Show the current activity until it ends; nothing without a terminal."""
         return super().status(Text(plain(status)) if isinstance(status, str) else status, **settings)
+
+
+class Ticker:
+    """Calls a function every few seconds, from a thread of its own, between ``start`` and ``stop``."""
+
+    def __init__(self, beat: Callable[[], None], seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        self._beat, self._seconds, self._stopped = beat, seconds, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first call is after the first pause."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop; no call begins after this."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            self._beat()
+
+
+class PipedProgress(Progress):
+    """A progress bar where there is no terminal: a line every few seconds, also while no step is finished."""
+
+    def __init__(self, console: Console, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        super().__init__(console=console)
+        self._ticker, self._began = Ticker(self._print_line, seconds), time.monotonic()
+
+    def start(self) -> None:
+        """Begin to print."""
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """Stop printing."""
+        self._ticker.stop()
+
+    def refresh(self) -> None:
+        """Draw nothing: there is no terminal."""
+
+    def _print_line(self) -> None:
+        for task in self.tasks:
+            count = "" if task.total is None else f": {task.completed:,.0f} of {task.total:,.0f}"
+            elapsed = format_duration(time.monotonic() - self._began)
+            self.console.print(f"{task.description}{count} ({elapsed} elapsed)", soft_wrap=True)
+
+
+def progress_bar(*columns: ProgressColumn) -> Progress:
+    """Return a progress bar on stderr, which disappears when it is done; without a terminal, one of lines."""
+    console = Terminal(stderr=True)
+    return Progress(*columns, console=console, transient=True) if console.is_terminal else PipedProgress(console)
+
+
+def format_duration(seconds: float) -> str:
+    """Format seconds as ``m:ss``, or ``h:mm:ss`` from one hour on."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

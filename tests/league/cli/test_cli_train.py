@@ -44,11 +44,11 @@ def test_training_leaves_the_process_as_it_was(folder):
     assert (torch.get_num_threads(), gc.get_threshold()) == (threads, thresholds)
 
 
-def test_a_run_ends_with_standings_what_was_learned_and_what_to_try(folder, capsys):
+def test_a_run_ends_with_what_was_learned_and_what_to_try(folder, capsys):
     assert main(["train", "small.toml", "--seed", "3"]) == 0
     out = capsys.readouterr().out
     assert "The run is kept in runs/small." in out
-    assert "2 of 2 iterations" in out
+    assert "league standings runs/small" in out
     assert "kuhn_poker: exploitability" in out
     assert "in theory −1/18" in out
     assert "league match runs/small random --game kuhn_poker" in out

@@ -3,6 +3,7 @@
 import errno
 import os
 import subprocess
+import sys
 
 import pytest
 from support.source import ROOT
@@ -71,6 +72,35 @@ def test_a_question_of_a_sweep_is_read_before_anything_is_trained(question, sent
     assert f"--ask {question!r}: " in words
     assert sentence in words
     assert not (tmp_path / "sweeps").exists()
+
+
+def test_every_condition_of_a_sweep_is_checked_before_the_first_is_trained(said, tmp_path):
+    status, words = said("sweep", "small.toml", "--set", "evaluation.anchors=['random'],['nobody']", "--seeds", "0")
+    assert status == 2
+    assert "nobody" in words
+    assert not (tmp_path / "sweeps").exists()
+
+
+@pytest.mark.parametrize("module", [False, True], ids=["console script", "python -m league"])
+def test_a_folder_that_hides_the_leagues_own_ends_a_command_in_its_sentence_alone(module, tmp_path):
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / "__init__.py").write_text("")
+    script = tmp_path / "bin" / "league"
+    script.parent.mkdir()
+    script.write_text("import sys\nfrom league.cli import main\nsys.exit(main())\n")
+    how = ["-m", "league"] if module else [str(script)]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, *how, "games"],
+        cwd=tmp_path / "bin",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"league: {tmp_path / 'games'} hides the league's own package 'games', which is in ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_role_that_a_run_never_trained_is_named_with_who_could_take_it(run_dir, said, tmp_path):

@@ -2,11 +2,14 @@
 
 import io
 import threading
+import time
 
 from rich.console import Console
 
+from league.training.monitors import live_view
 from league.training.monitors.alarms import Alarm
-from league.training.monitors.live_view import LiveView, format_duration
+from league.training.monitors.live_view import LiveView
+from league.training.monitors.terminal import PipedProgress, Terminal, Ticker, format_duration
 
 FIRST = {
     "kuhn_poker/score/first": 0.5,
@@ -133,3 +136,40 @@ def test_a_resumed_run_shows_the_change_since_its_first_iteration():
 
 def test_seconds_as_a_person_reads_them():
     assert [format_duration(seconds) for seconds in (0, 59.6, 61, 3661)] == ["0:00", "1:00", "1:01", "1:01:01"]
+
+
+def test_without_a_terminal_a_line_says_every_few_seconds_how_far_work_is_though_no_step_is_finished():
+    text = io.StringIO()
+    with PipedProgress(Terminal(file=text, width=40), seconds=0.01) as progress:
+        task = progress.add_task("playing chess", total=2_000)
+        lines = until(text, 1)
+        progress.update(task, completed=1_200, description="playing a game with a name that is longer than a line")
+        lines = until(text, len(lines) + 2)
+    assert lines[0] == "playing chess: 0 of 2,000 (0:00 elapsed)"
+    assert lines[-1] == "playing a game with a name that is longer than a line: 1,200 of 2,000 (0:00 elapsed)"
+    assert until(text, 0) == until(text, 0)  # nothing more once it is over
+
+
+def until(text, count):
+    """Return the lines of a text, once there are so many."""
+    for _ in range(60_000):
+        if text.getvalue().count("\n") >= count:
+            break
+        time.sleep(0.001)
+    return text.getvalue().splitlines()
+
+
+def test_what_takes_long_before_the_first_iteration_shows_that_it_goes_on(monkeypatch):
+    monkeypatch.setattr(live_view, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(live_view, "Ticker", lambda beat: Ticker(beat, 0.01))
+    text = io.StringIO()
+    with LiveView(["kuhn_poker"], 5, console=Terminal(file=text)) as view:
+        view.set_activity("cold start: learning what legal replies look like")
+        lines = until(text, 2)
+        view.update(1, {})
+        more = until(text, len(lines) + 3)
+    assert lines[:2] == [
+        "cold start: learning what legal replies look like ...",
+        "still cold start: learning what legal replies look like (0:00 elapsed)",
+    ]
+    assert any(line.startswith("still training, iteration 2 of 5 (0:00 elapsed") for line in more)
