@@ -9,7 +9,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 ARGS ?=
 VLLM = .venv-vllm/bin
 
-.PHONY: docs help install train train-llm test test-thorough test-slow test-llm test-vllm test-outward test-newest bench format lint type clean
+.PHONY: docs help install train train-llm test test-thorough test-slow test-llm test-vllm test-outward test-newest bench guard format lint type clean
 
 help:
 	@echo "make train        train a league of small language models by self-play (minutes, no GPU, no download)"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make docs         build the site of the documentation, in an environment of its own (.venv-docs)"
+	@echo "make guard        fail if a part has become more than 15 % slower than stored (a minute or two)"
 	@echo "make format       format the code; make lint and make type check it"
 	@echo "make install      only make .venv"
 	@echo "make clean        remove .venv, .venv-* and caches; runs/ stays"
@@ -127,6 +128,9 @@ docs: .venv-docs/.installed
 
 bench: .venv-bench/.installed
 	@.venv-bench/bin/python -m benchmarks $(ARGS)
+
+guard: $(VENV)/.installed
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks guard $(ARGS)
 
 format: $(VENV)/.installed
 	@$(BIN)/ruff format .

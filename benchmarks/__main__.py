@@ -5,7 +5,8 @@
 Each part runs in a process of its own, one after another. Its result goes to benchmarks/results/PART.json, and from
 there into the page that shows it. `--render` measures nothing and only writes the pages. `--seeds` and `--keep` are
 for the parts that train, `--set` for those that train a preset; with `--set` nothing is stored, because the figures
-would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`.
+would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`. Whether
+the project has become slower is another: `python -m benchmarks guard --help`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from importlib.util import find_spec
 
 from benchmarks.gpu import command as gpu
+from benchmarks.guard import command as guard
 from benchmarks.report.page import RESULTS, render
 from benchmarks.report.provenance import provenance
 from games.common.files import atomic_write
@@ -92,6 +94,8 @@ def main() -> int:
     """Measure the named parts, or all; return 1 if one of them failed. What cannot run says so first."""
     if sys.argv[1:2] == ["gpu"]:  # a command of its own, which is cut off and still has its figures
         return gpu.main(sys.argv[2:])
+    if sys.argv[1:2] == ["guard"]:
+        return guard.main(sys.argv[2:])
     arguments = _parse_arguments()
     parts = [] if arguments.render else arguments.parts or PARTS
     possible = [part for part in parts if _is_possible(part)]

@@ -1,0 +1,4 @@
+"""The guard of speed: `make guard`.
+
+Pieces of the project's work, each beside a fixed piece of work that does not depend on the project's code.
+"""
