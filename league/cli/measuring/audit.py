@@ -105,6 +105,7 @@ def print_report(audited: Audited, console: Console) -> None:
     for finding in findings(audited.report):
         mark = {True: "+", False: "!", None: " "}[finding.good]
         console.print(f"{mark} {finding.text}", markup=False)
-    for task, reason in audited.report.refused:
-        console.print(f"  Not measured, {task}: {reason}", markup=False)
+    if refused := audited.report.refused:
+        task, reason = refused[0]
+        console.print(f"  Not measured: {len(refused)} of the plan, such as {task}: {reason}", markup=False)
     print_usage(audited.report.usage, console)

@@ -114,7 +114,8 @@ class Audit:
     def _report(self, unfinished: tuple[Task, ...]) -> AuditReport:
         results = self._results
         games = [game for game in GAMES if game in results.tables]
-        fields = [field_of(make_game(game).spec, results.tables[game]) for game in games]
+        ranked = (*self.names, PLANTED)
+        fields = [field_of(make_game(game).spec, results.tables[game], ranked) for game in games]
         known = tuple(one for one in fields if one is not None)
         plain = results.tables.get(GAMES[0], {})
         edits = [
@@ -179,4 +180,4 @@ def checkpoints_of(name: str) -> tuple[str, ...]:
 
 def planted_leads(one: Field) -> bool:
     """Return whether the planted player has the greatest mean margin of a field, which would rank nothing but luck."""
-    return PLANTED in one.players and len(one.players) > 1 and one.leader == PLANTED
+    return PLANTED in one.ranked and len(one.ranked) > 1 and one.leader == PLANTED

@@ -13,6 +13,7 @@ from league.population.evaluation.head_to_head import HeadToHead
 from league.theory.statistics import Estimate
 
 NARROW = 0.005  # of the span of a game's returns: a cycle with a narrower win is on the page, and no finding
+TRACE = 0.001  # of a seat's value that is not spoken of
 SHOWN = 3  # cycles of a game among the findings
 MOVED = 0.05  # mean total variation from which a strategy counts as moved by an edit
 
@@ -83,25 +84,28 @@ def _forfeits(report: AuditReport) -> Iterator[Finding]:
 
 
 def _labels(report: AuditReport) -> Iterator[Finding]:
-    for one in report.edits:
-        text = f"{one.game} moves the strategy of {one.player} by {number(one.moved)}"
-        text += f" ({number(one.noise)} would be noise)" if one.noise else ""
-        text += f", and its exploitability from {number(one.before.mean)} to {number(one.after.mean)}"
-        verdict = "its play depends on labels" if reads_labels(one) else "its play does not depend on them"
-        yield Finding(f"{text}: {verdict}.", not reads_labels(one))
+    for player in report.players:
+        own = [one for one in report.edits if one.player == player]
+        if not own:
+            continue
+        moved = ", ".join(f"{number(one.moved)} in {one.game}" for one in own)
+        worst = max(own, key=lambda one: one.after.mean)
+        text = f"Other words and cards move the strategy of {player} by {moved}; its exploitability goes from "
+        text += f"{number(worst.before.mean)} to at most {number(worst.after.mean)}"
+        by_label = any(map(reads_labels, own))
+        yield Finding(f"{text}: its play {'depends' if by_label else 'does not depend'} on labels.", not by_label)
 
 
 def _seats(report: AuditReport) -> Iterator[Finding]:
     for player in report.players:
         own = [one for one in report.exploitabilities if one.player == player and one.value is not None]
         off = [(one.values[0] - (one.value or 0.0), one) for one in own]
-        parts = [f"{number(gap, True)} in {one.spec.alias} as {one.roles[0]}" for gap, one in off]
+        parts = [f"{number(gap, True)} in {one.spec.alias}" for gap, one in off if abs(gap) >= TRACE]
         if parts:
-            yield Finding(
-                f"Against itself {player} gets more or less in the first seat than perfect play would: "
-                f"{', '.join(parts)}.",
-                None,
-            )
+            text = f"Against itself {player} gets in the first seat, beside what perfect play gets there: "
+            yield Finding(f"{text}{', '.join(parts)}.", None)
+        elif own:
+            yield Finding(f"Against itself {player} gets in the first seat what perfect play gets there.", None)
 
 
 def _controls(report: AuditReport) -> Iterator[Finding]:

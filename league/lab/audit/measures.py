@@ -17,7 +17,6 @@ from league.population.players.tabulating import TabulatedPolicy
 from league.theory.cycles import Cycle, find_cycles
 from league.theory.exact.exploitability import PolicyTable, exploitability, head_to_head
 from league.theory.exact.sampled import resampled_tables, sampled_exploitability
-from league.theory.exact.sequence_form import sequence_form
 from league.theory.statistics import Estimate, clustered_mean
 
 DRAWS = 100  # tables by which the error of a margin from sampled replies is taken
@@ -31,16 +30,17 @@ class Field(NamedTuple):
     margin: NDArray[np.float64]  # row's mean return against column over both seatings, in the game's units  # [N, N]
     error: NDArray[np.float64]  # standard errors; 0 where both are known exactly  # [N, N]
     cycles: tuple[Cycle, ...]
+    ranked: tuple[str, ...]  # of the players those that are compared: earlier checkpoints would outnumber them
 
     def mean_margin(self, player: str) -> float:
-        """Return a player's mean margin over all others."""
-        row = self.players.index(player)
-        return float(np.delete(self.margin[row], row).mean())
+        """Return a player's mean margin over the other ranked ones."""
+        others = [self.players.index(name) for name in self.ranked if name != player]
+        return float(self.margin[self.players.index(player), others].mean()) if others else 0.0
 
     @property
     def leader(self) -> str:
-        """The player with the greatest mean margin; of equal ones the first."""
-        return max(self.players, key=self.mean_margin)
+        """The ranked player with the greatest mean margin; of equal ones the first."""
+        return max(self.ranked, key=self.mean_margin)
 
 
 class LaterEarlier(NamedTuple):
@@ -103,7 +103,7 @@ class Control(NamedTuple):
         return low is not None and high is not None and not low <= 0.0 <= high
 
 
-def field_of(spec: GameSpec, tables: Mapping[str, TabulatedPolicy]) -> Field | None:
+def field_of(spec: GameSpec, tables: Mapping[str, TabulatedPolicy], ranked: Sequence[str]) -> Field | None:
     """Return all players of a game against each other; None unless it is a zero-sum game of two with two players."""
     if spec.seats != 2 or spec.utility is not Utility.ZERO_SUM or len(tables) < 2:
         return None
@@ -118,7 +118,9 @@ def field_of(spec: GameSpec, tables: Mapping[str, TabulatedPolicy]) -> Field | N
                 error[i, j] = np.std([margin_of(x, y) for x, y in zip(left, right, strict=True)], ddof=1)
             margin[j, i], error[j, i] = -margin[i, j], error[i, j]
     clean = np.where(np.abs(margin) < 1e-12, 0.0, margin)
-    return Field(spec, names, clean, error, tuple(find_cycles(names, clean, error)))
+    return Field(
+        spec, names, clean, error, tuple(find_cycles(names, clean, error)), tuple(n for n in names if n in ranked)
+    )
 
 
 def draws_of(tabulated: TabulatedPolicy, seed: int = 0) -> list[PolicyTable]:
@@ -234,8 +236,3 @@ def _role_of(episode: Episode, seat: int) -> str:
 def _own_turns(episode: Episode, seat: int) -> int:
     """Return the number of the turn at which a seat failed, its own turns counted from 1; a retry is no turn."""
     return sum(turn.seat == seat and turn.action is not None for turn in episode.turns) + 1
-
-
-def states_of(game: str) -> int:
-    """Return the information states of a game."""
-    return len(sequence_form(game).keys)

@@ -21,6 +21,8 @@ def audit_page(report: AuditReport) -> str:
         report=report,
         findings=findings(report),
         games=by_game,
+        cells={(one.spec.name, one.player): one for one in report.exploitabilities},
+        glance=list(dict.fromkeys(one.player for one in report.exploitabilities)),
         bounds=bounds,
         reads_labels=reads_labels,
         planted=PLANTED,
