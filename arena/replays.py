@@ -12,15 +12,20 @@ from typing import Any
 
 from arena.records import Belief, Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, parse_json
 
 HEADER = {"format": "league episodes", "version": 1}
 
 
 def save_episodes(path: Path, episodes: Iterable[Episode]) -> None:
     """Write the episodes atomically. Raises ValueError for a number that is not finite."""
+    atomic_write(path, episodes_text(episodes))
+
+
+def episodes_text(episodes: Iterable[Episode]) -> str:
+    """Return the content of a file of episodes. Raises ValueError for a number that is not finite."""
     lines = [HEADER, *map(episode_to_record, episodes)]
-    atomic_write(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
+    return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
 
 
 def load_episodes(path: Path) -> list[Episode]:
@@ -78,8 +83,8 @@ def turn_to_record(turn: Turn) -> dict[str, Any]:
 
 def _parse(path: Path, number: int, line: str) -> Any:
     try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
+        return parse_json(line)
+    except ValueError as error:
         raise UsageError(f"{path} is not a file of episodes: line {number} is not JSON ({error}).") from error
 
 
@@ -88,7 +93,7 @@ def _parse_episode(path: Path, number: int, line: str) -> Episode:
     record = _parse(path, number, line)
     try:
         return episode_from_record(record)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
             f"{path}: line {number} is not an episode ({type(error).__name__}: {error}). The file is damaged; save the "
             "episodes again."

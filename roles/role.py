@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
+from games.common.limits import LEAST_TEMPERATURE
 from games.common.section import Count, Positive, Section
 from roles.probes import Probe
 from roles.tools import Tool
@@ -85,7 +86,7 @@ class RoleCard(Section, strict=True):
     answer_open: str = Field("[", min_length=1, description="the mark before the action in a free reply")
     answer_close: str = Field("]", min_length=1, description="the mark after the action in a free reply")
     max_reply_tokens: Positive = Field(16, description="longest free reply, in tokens")
-    temperature: float = Field(1.0, gt=0.0, description="sampling temperature")
+    temperature: float = Field(1.0, ge=LEAST_TEMPERATURE, description="sampling temperature")
     top_k: Count = Field(0, description="free replies: only the k most likely tokens are sampled; 0: all")
     top_p: float = Field(
         1.0, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"

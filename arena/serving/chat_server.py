@@ -14,6 +14,7 @@ from arena.serving.requests import MAX_SENTENCE, ChatRequest, Served, ServedErro
 from arena.serving.web_pages import Call, Events
 from arena.serving.web_server import WebServer
 from games.common.errors import UsageError
+from games.common.limits import LEAST_TEMPERATURE
 from roles.trie import ReplyTrie
 
 MAX_CHOICE_TOKENS = 2**17  # that the model reads for one choice
@@ -72,6 +73,7 @@ class ChatServer(WebServer):
             )
             raise ServedError(400, f"{message} Ask for fewer.", "logprobs")
         temperature = served.temperature if request.temperature is None else request.temperature
+        temperature = temperature if temperature >= LEAST_TEMPERATURE else 0.0
         truncation = served.truncation if request.truncation is None else request.truncation
         seed = secrets.randbits(63) if request.seed is None else request.seed
         prompt = Prompt(ids, choice, temperature, truncation, most, seed, top)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
 from pathlib import Path
+from typing import Any
 
 from games.common.errors import UsageError
 
@@ -48,10 +50,25 @@ def is_leftover(path: Path) -> bool:
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of killed writers below a folder. No other process may be writing there."""
-    for path in [path for path in folder.rglob(".*.tmp") if is_leftover(path)]:
+def remove_leftovers(folder: Path, below: bool = True) -> None:
+    """Remove the temporary files of killed writers in a folder, and ``below`` it. No process may be writing there."""
+    for path in [path for path in folder.glob("**/.*.tmp" if below else ".*.tmp") if is_leftover(path)]:
         path.unlink()
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the data of a JSON text from outside.
+
+    Raises ValueError, which a JSONDecodeError is too, also for one that is nested too deeply to be read, and for half a
+    surrogate pair in it, which cannot be written again.
+    """
+    try:
+        data = json.loads(text)
+        if (rb"\ud" if isinstance(text, bytes) else r"\ud") in text.lower():
+            json.dumps(data, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return data
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,4 +2,5 @@
 
 LARGEST_COUNT = 10**9  # of anything that is counted: more would not be finished in a lifetime, or fit into memory
 MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
+LEAST_TEMPERATURE = 1e-6  # logits divided by less may be infinite; below it, the likeliest token is meant
 LARGEST_SEED = 2**63 - 1  # what TOML and JSON readers in every language take as a whole number

@@ -98,8 +98,11 @@ class LookupChain:
         return tuple(map(self._id, self.legal_actions()))
 
     def observe(self, seat: int) -> str:
-        """Return the known facts, and then the question."""
-        return "\n".join([*(f"{fact} is {answer}" for fact, answer in self._facts), self._question()])
+        """Return the known facts, how many questions may still be asked where that limits it, and then the task."""
+        left = MAX_SUBMATCHES - len(self._asked)
+        last = {0: ["No question may be asked any more."], 1: ["One question may still be asked."]}
+        few = last.get(left, []) if left < max(self._side, 1) else []  # then fewer actions are legal
+        return "\n".join([*(f"{fact} is {answer}" for fact, answer in self._facts), *few, self._question()])
 
     def information_state(self, seat: int) -> str:
         """Return the observation: the planner knows no more."""

@@ -132,16 +132,23 @@ def _dispatch(argv: list[str]) -> int:
         return int(module.run(arguments) or 0)
     with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
         report = module.run(arguments)
-    if arguments.json:
+    try:
+        _print_report(module, report, arguments.json)
+    finally:  # also where the reader of the output, such as `head`, has closed it
+        if hasattr(module, "keep"):
+            module.keep(report)
+    return int(module.status(report)) if hasattr(module, "status") else 0
+
+
+def _print_report(module: Any, report: Any, as_json: bool) -> None:
+    """Print a command's report as JSON or as text, and flush it."""
+    if as_json:
         print(json.dumps(module.to_json(report), indent=2, allow_nan=False))
     else:
         from league.training.monitors.terminal import Terminal  # rich takes a moment to import
 
         module.print_report(report, Terminal(soft_wrap=True))
-    if hasattr(module, "keep"):
-        sys.stdout.flush()
-        module.keep(report)
-    return int(module.status(report)) if hasattr(module, "status") else 0
+    sys.stdout.flush()
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from games.common.limits import LARGEST_SEED, MOST_THREADS
+from games.common.limits import LARGEST_SEED, LEAST_TEMPERATURE, MOST_THREADS
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section
 from league.config.auxiliary import BeliefsConfig, PredictionConfig, ShapingConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
@@ -58,7 +58,7 @@ class RolesConfig(Section):
     retries: Count | None = Field(None, description="retries before a forfeit")
     price: float | None = Field(None, description="price of a forfeit in the game's units")
     max_reply_tokens: Positive | None = Field(None, description="longest free reply, in tokens")
-    temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
+    temperature: float | None = Field(None, ge=LEAST_TEMPERATURE, description="sampling temperature of every role")
     top_k: Count | None = Field(None, description="free replies: only the k most likely tokens; 0: all")
     top_p: float | None = Field(
         None, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"

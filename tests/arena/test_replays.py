@@ -182,3 +182,10 @@ def test_atomic_write_replaces_or_leaves_alone(tmp_path, monkeypatch):
         atomic_write(path, "half")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("line", "reason"), [("[" * 100_000, "nested too deeply"), ('{"a": "\\ud800"}', "surrogates")])
+def test_a_line_that_no_reader_can_hold_is_refused_in_a_sentence(tmp_path, line, reason):
+    (tmp_path / "f").write_text(f"{json.dumps(HEADER)}\n{line}\n")
+    with pytest.raises(UsageError, match=f"line 2 is not JSON .*{reason}"):
+        load_episodes(tmp_path / "f")

@@ -183,3 +183,20 @@ def test_replies_are_trained_and_no_token_of_a_tools_output(form):
 def test_a_name_that_makes_no_game_is_refused(name, message):
     with pytest.raises(UsageError, match=message):
         make_game(name)
+
+
+@pytest.mark.parametrize("game", ["lookup_chain(people=4,relations=1)", "lookup_chain(people=4,side=2)"])
+def test_one_observation_has_one_list_of_legal_actions(game):
+    """Questions to workers without an answer leave no person behind, and still count against the most."""
+    import random
+
+    legal_of = {}
+    for seed in range(150):
+        rng, match = random.Random(seed), make_game(game)
+        match.reset(seed % 5)
+        while match.to_act() is not None:
+            assert legal_of.setdefault(match.observe(0), match.legal_actions()) == match.legal_actions()
+            asks = [action for action in match.legal_actions() if action.startswith("ask")]
+            match.apply(rng.choice(asks or match.legal_actions()))
+            if opened := match.submatches():
+                match.record_outcomes([""] * len(opened))

@@ -94,10 +94,14 @@ def to_json(report: DistilReport) -> dict[str, Any]:
 
 def print_report(report: DistilReport, console: Console) -> None:
     """Print how near the model is to the mixture, and what to do with it."""
+    from league.population.distillation.distil import warning
+
     names = ", ".join(snapshot.id for snapshot in report.snapshots)
     console.print(f"{names} in {report.folder}, distilled from {report.source}", style="bold", markup=False)
     for result in report.distilled.games:
         console.print(_sentence(result), markup=False)
+        if note := warning(result):
+            console.print(note, style="yellow", markup=False)
     game, path = map(shlex.quote, (short_name(report.distilled.games[0].game), str(report.folder)))
     console.print(f"\nIt is a player:  league match {path} random --game {game}", markup=False)
     with suppress(IndexError):

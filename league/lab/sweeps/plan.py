@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from games.common import plugins
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, remove_leftovers
 from league.config import RunConfig
 from league.config.load import load, parse_override, to_toml, validate
 from league.population.storage.run_dir import SWEEP_FILE
@@ -107,6 +107,7 @@ def save_plan(folder: Path, sweep: Sweep) -> None:
     runs = [{"folder": r.folder, "condition": r.condition, "config": to_toml(r.config)} for r in sweep.runs]
     table = {"layout": LAYOUT, "tokens": sweep.tokens, "commands": sweep.commands, "runs": runs}
     folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder, below=False)  # the runs below remove their own
     atomic_write(folder / SWEEP_FILE, json.dumps(table, indent=1) + "\n")
 
 

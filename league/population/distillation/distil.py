@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from games.aliases import short_name
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import Utility
@@ -22,6 +23,7 @@ from league.population.storage.run_dir import Run
 from league.theory.exact.exploitability import PolicyTable, exploitability, head_to_head
 
 MIXTURE = "mixture"
+LOSS = 0.005  # of half a game's range: a model that became worse by more gets a warning
 HELD_OUT = 4  # sampled matches for measuring, as a share of those that are imitated: one in this many
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
@@ -34,6 +36,11 @@ class Worth(NamedTuple):
     before: float  # of the member that it begins from
     target: float | None  # of the mixture; None: it has no table
     after: float
+
+    def loss(self, half_range: float) -> float:
+        """Return how much worse it became, as a share of half the game's range; 0 or less: not at all."""
+        worse = self.before - self.after if self.kind == "return" else self.after - self.before
+        return worse / half_range
 
 
 class GameResult(NamedTuple):
@@ -121,6 +128,18 @@ def _worth(player: Player, before: float | None, table: PolicyTable | None, afte
         return None
     kind = "return" if player.spec.utility is Utility.IDENTICAL else "exploitability"
     return Worth(kind, before, None if table is None else _value(player, table), after)
+
+
+def warning(result: GameResult) -> str:
+    """Return a sentence if distilling has made a model worse than the snapshot that it begins from; "" otherwise."""
+    spec, worth = make_game(result.game).spec, result.worth
+    half_range = (spec.max_return - spec.min_return) / 2.0 or 1.0
+    if worth is None or worth.loss(half_range) <= LOSS:
+        return ""
+    advice = "More distil.steps may help"
+    if worth.target is not None and worth._replace(after=worth.target).loss(half_range) > LOSS:
+        advice = "The mixture itself is worse; evaluation.mixture says which snapshots it weighs"
+    return f"Warning: the snapshot that this model begins from is better in {short_name(result.game)}. {advice}."
 
 
 def in_few_words(results: Sequence[GameResult]) -> str:

@@ -29,6 +29,12 @@ def model_folder(source: str) -> Path | str:
     if path.suffix.lower() == ".gguf":
         return _converted(path)
     if path.is_dir():
+        pickled = sorted(file.name for file in path.glob("pytorch_model*.bin"))
+        if pickled and not any(path.glob("*.safetensors")):
+            raise UsageError(
+                f"{path} has its weights in {pickled[0]}, a format that can run code when it is read. Only safetensors "
+                "are read: convert it, or take a version of the model that has them."
+            )
         return snapshot_folder(path) or path.absolute()
     if path.is_absolute() or source.startswith((".", "~")):
         raise UsageError(f"There is no folder {path}. Give a folder in Hugging Face layout, a .gguf file or a hub id.")

@@ -201,8 +201,12 @@ def fixed_role(role: Role, player: Player) -> Role:
     return player.roles[role.seat].model_copy(update={"name": role.name, "policy": role.policy, "fixed": True})
 
 
-def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
-    """Return a model from a folder in Hugging Face layout or from the hub, in the built-in roles."""
+def _checkpoint(text: str, spec: GameSpec, engines: Engines, reply: ReplyForm | None = None) -> Player:
+    """Return a model from a folder in Hugging Face layout or from the hub, in the built-in roles.
+
+    It answers as ``reply`` says, else as the engines' settings do.
+    """
+    settings = engines.settings if reply is None else engines.settings._replace(reply=reply.value)
     source = text.removeprefix("hf:")
     if not source:
         raise UsageError(
@@ -214,11 +218,19 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)
     config = RolesConfig(wording=wording_for(folder).value)
-    speaks = spec.free_text or engines.settings.reply == ReplyForm.FREE
+    speaks = spec.free_text or settings.reply == ReplyForm.FREE
     if config.wording == "full" and speaks and can_be_drawn(make_game(spec.name)):
         config = RolesConfig(wording="full", demonstrations=1)  # without it, few replies would be legal
-    roles = seat_roles(engines.settings.roles(config), spec)
+    roles = seat_roles(settings.roles(config), spec)
     return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
+
+
+def as_teacher(text: str, spec: GameSpec, engines: Engines, reply: ReplyForm) -> Player:
+    """Return the player that ``text`` names; one that answers in any form, ``hf:NAME``, answers as its student does.
+
+    Raises UsageError as ``resolve``.
+    """
+    return _checkpoint(text, spec, engines, reply) if text.startswith("hf:") else resolve(text, spec, engines)
 
 
 def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from arena.records import Episode, Turn, flatten_episodes
 from arena.replays import episode_from_record, episode_to_record
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, parse_json
 from league.population.storage.sampled_matches import SampledMatch, load_samples, sample_files
 from roles.chat_text import Message
 from roles.conduct import retry_message
@@ -23,6 +23,7 @@ from roles.prompts import messages
 from roles.role import Role, Roles
 
 HEADER = {"format": "league matches", "version": 1}
+LAST_ITERATION = 10**9  # that a match of a file may be of
 
 
 class ReplyRow(NamedTuple):
@@ -128,7 +129,7 @@ def save_matches(path: Path, samples: Iterable[SampledMatch]) -> None:
 def load_matches(path: Path) -> list[SampledMatch]:
     """Return the matches of a file of ``save_matches``. Raises UsageError for any other file, and a damaged one."""
     try:
-        header, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
+        header, *lines = [parse_json(line) for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
         if header != HEADER:
             raise ValueError(f"its first line is not {json.dumps(HEADER)}")
         return [match_from_record(line) for line in lines]
@@ -166,6 +167,7 @@ def match_to_record(sample: SampledMatch) -> dict[str, Any]:
 def match_from_record(record: dict[str, Any]) -> SampledMatch:
     """Return the match of a record of ``match_to_record``."""
     advantages = tuple(tuple(turns) for turns in record["advantages"])
-    return SampledMatch(
-        episode_from_record(record["episode"]), record["iteration"], tuple(record["kept_as"]), advantages
-    )
+    iteration = record["iteration"]
+    if iteration is not None and (type(iteration) is not int or not 0 <= iteration <= LAST_ITERATION):
+        raise ValueError(f"its iteration is {iteration!r}, and not a number from 0 to {LAST_ITERATION:,}, or null")
+    return SampledMatch(episode_from_record(record["episode"]), iteration, tuple(record["kept_as"]), advantages)

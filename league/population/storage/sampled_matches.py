@@ -7,6 +7,7 @@ again, with the same content.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count, islice
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from arena.records import Episode, flatten_episodes
-from arena.replays import load_episodes, save_episodes
+from arena.replays import episodes_text, load_episodes, save_episodes
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, parse_json
 from learners.trajectories import Trajectory
 
 EPISODES_FOLDER = "episodes"  # of a run
@@ -102,8 +103,10 @@ def save_samples(run_dir: Path, iteration: int, samples: Sequence[SampledMatch])
     """Write an iteration's kept matches, the credit file first: a kill in between leaves no matches without credit."""
     path = run_dir / EPISODES_FOLDER / f"iteration-{iteration:06d}.jsonl"
     notes = [{"kept_as": sample.kept_as, "advantages": sample.advantages} for sample in samples]
-    atomic_write(_credit_file(path), json.dumps({"iteration": iteration, "matches": notes}))
-    save_episodes(path, [sample.episode for sample in samples])
+    episodes = [sample.episode for sample in samples]
+    seal = hashlib.sha256(episodes_text(episodes).encode()).hexdigest()
+    atomic_write(_credit_file(path), json.dumps({"iteration": iteration, "matches": notes, "sha256": seal}))
+    save_episodes(path, episodes)
 
 
 def sample_files(run_dir: Path) -> list[Path]:
@@ -121,7 +124,9 @@ def load_samples(path: Path) -> list[SampledMatch]:
     if not credit.is_file():
         return [SampledMatch(episode, None, (), _none_of(episode)) for episode in episodes]
     try:
-        record = json.loads(credit.read_text(encoding="utf-8"))
+        record = parse_json(credit.read_text(encoding="utf-8"))
+        if record.get("sha256") not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):  # older ones have none
+            raise ValueError(f"{path.name} is not as it was written")
         pairs = zip(episodes, record["matches"], strict=True)
         return [_sample(episode, record["iteration"], note) for episode, note in pairs]
     except (OSError, ValueError, KeyError, TypeError) as error:

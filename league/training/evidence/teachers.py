@@ -24,7 +24,7 @@ from games.spec import Game, labels
 from league.config.context import RunContext
 from league.config.teacher import SELF
 from league.population.players.engines import Engines
-from league.population.players.player import Player, resolve
+from league.population.players.player import Player, as_teacher
 from league.training.evidence.source import AfterPlay, Column, Source
 from league.training.evidence.teacher_names import teachers_by_role
 from league.training.evidence.teacher_scores import Asked, HasModels, InTraining, check_tokens, free_logprobs
@@ -133,7 +133,7 @@ def open_teacher(name: str, role: Role, engines: Engines, policies: Mapping[str,
     if name == SELF:
         members = (((role.policy, 1.0),),) * spec.seats
         return Teacher(Player(name, spec, InTraining(policies), (role,) * spec.seats, members), role)
-    player = resolve(name, spec, engines)
+    player = as_teacher(name, spec, engines, role.reply)
     return Teacher(player, player.roles[role.seat])
 
 

@@ -59,6 +59,21 @@ def telling_of_a_full_disk(run_dir: Path) -> Iterator[None]:
         raise RunFailed(_full_disk(run_dir, number)) from error
 
 
+@contextmanager
+def telling_of_a_moved_run(run_dir: Path) -> Iterator[None]:
+    """Raise RunFailed where a run's folder was moved or removed while it trained."""
+    try:
+        yield
+    except Exception as error:
+        if (run_dir / CONFIG_FILE).exists():
+            raise
+        raise RunFailed(
+            f"{run_dir} is gone: it was moved or removed while it trained ({type(error).__name__}). What its last "
+            "checkpoint holds is saved. To go on where it is now:\n"
+            f"  league train --resume --run-dir NEW_PLACE{plugins.as_options()}"
+        ) from error
+
+
 def _full_disk(run_dir: Path, number: int) -> str:
     """Return what is needed, what is saved, and how to continue."""
     saved = checkpoints(run_dir)

@@ -43,6 +43,7 @@ from league.training.loop.failures import stop_if_going_wrong
 from league.training.loop.interrupt import StopRequest
 from league.training.loop.stream import Stream
 from league.training.monitors.alarms import Alarm, check_alarms
+from league.training.monitors.history_alarms import LANGUAGE_KL
 from league.training.monitors.live_view import LiveView
 from league.training.monitors.phases import clock_of_models, counts_as
 from league.training.snapshots.distilling import distil_if_due
@@ -262,6 +263,9 @@ class League:
         metrics, alarms = snapshot, list[Alarm]()
         if results is not None:
             metrics, alarms = self._watch(results.record, results.metrics | snapshot, frozen)
+        elif any(name.endswith(LANGUAGE_KL) for name in snapshot):  # of a pretrained model, after its cold start
+            alarms, rung, self.state.alarms = check_alarms(self.context, self.state.alarms, iteration, (), (), snapshot)
+            metrics = snapshot | rung
         with self.phases.phase("log"):
             samples = self._save_samples(record) if record is not None and snapshot else []
             played = record.episodes if record is not None else ()

@@ -45,7 +45,13 @@ from league.training.learning.learner_pool import LearnerFailed, LearnerLost
 from league.training.learning.learner_process import FAILED_BATCH_FILE
 from league.training.learning.policies import policies_for_resume, start_policies
 from league.training.learning.starts import first_starts
-from league.training.loop.failures import LearningFailed, RunFailed, telling_of_a_full_disk, telling_of_memory
+from league.training.loop.failures import (
+    LearningFailed,
+    RunFailed,
+    telling_of_a_full_disk,
+    telling_of_a_moved_run,
+    telling_of_memory,
+)
 from league.training.loop.interrupt import StopRequest
 from league.training.loop.loop import League, Services, run_loop
 from league.training.loop.recovery import check_never_trained, check_state, go_back, telling_what_to_do
@@ -273,6 +279,7 @@ class _Session:
             learner = deployment.learner(state)
             services = Services(learner, rollouts, self._view, teachers, judges, self._loggers)
             with (
+                telling_of_a_moved_run(run_dir),
                 telling_of_memory(context.config, run_dir, state.policies),
                 closing(League(context, state, services)) as league,
             ):

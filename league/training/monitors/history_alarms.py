@@ -26,6 +26,7 @@ from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Wa
 from league.training.monitors.reply_alarms import PHRASE, reply_stats
 from learners.keys import join_names
 
+LANGUAGE_KL = "/language_kl"  # after a policy's name: the metric of how far it has moved on ordinary prompts
 WINDOW = 5  # iterations that are judged together
 CHANCE = 3.0  # standard errors by which a mean may be off by chance
 FOLLOWING = 0.05  # share of the gap to the returns that a working baseline closes in a window (decay 0.95: 0.2)
@@ -63,6 +64,16 @@ class LanguageSettings(Section):
 
     language: NonNegative = Field(
         0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
+    )
+
+
+class ColdStartSettings(Section):
+    """When ``cold_start`` rings."""
+
+    cold_start: NonNegative = Field(
+        0.2,
+        description="a pretrained model's KL to the untrained one on ordinary prompts above this before the first "
+        "iteration, in nats a token: what its cold start has cost",
     )
 
 
@@ -222,9 +233,27 @@ def judge_entropy(entropies: Sequence[float], settings: EntropySettings) -> str 
 
 def read_language(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
     """Return how far each policy has moved on ordinary prompts, where a snapshot of it was measured."""
-    policies = sorted({trajectory.policy for trajectory in watched.trajectories})
-    moved_by = {policy: watched.metrics.get(f"{policy}/language_kl") for policy in policies}
-    return {policy: moved for policy, moved in moved_by.items() if moved is not None}, {}
+    return {
+        name.removesuffix(LANGUAGE_KL): moved
+        for name, moved in sorted(watched.metrics.items())
+        if name.endswith(LANGUAGE_KL)
+    }, {}
+
+
+def read_cold_start(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
+    """Return how far each policy had moved on ordinary prompts before any match was played."""
+    return read_language(watched, memory) if not watched.trajectories else ({}, {})
+
+
+def judge_cold_start(divergence: float, settings: ColdStartSettings) -> str:
+    """Judge what a cold start has done to a pretrained model's language."""
+    if divergence <= settings.cold_start:
+        return ""
+    return (
+        f"its cold start has moved it {divergence:.2f} nats a token from the untrained model on ordinary prompts, "
+        f"above alarms.cold_start = {settings.cold_start:g}: it costs knowledge. Set fewer cold_start.steps or a lower "
+        "cold_start.learning_rate."
+    )
 
 
 def judge_language(divergence: float, settings: LanguageSettings) -> str:
@@ -249,3 +278,4 @@ REASONING = AlarmRule(judge_reasoning_length, ReasoningSettings, ledger=HISTORIE
 ECHO_TRAP = AlarmRule(judge_echo_trap, EchoSettings, ledger=HISTORIES)
 ENTROPY = AlarmRule(judge_entropy, EntropySettings, ledger=ENTROPIES)
 LANGUAGE = AlarmRule(judge_language, LanguageSettings, ledger=Ledger(read_language))
+COLD_START = AlarmRule(judge_cold_start, ColdStartSettings, ledger=Ledger(read_cold_start))

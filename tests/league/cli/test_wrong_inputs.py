@@ -285,6 +285,14 @@ def test_a_report_is_printed_before_its_file_is_written(folder, capsys, monkeypa
     assert captured.err.lstrip("\n").startswith("league: ")
 
 
+def test_a_reader_that_closes_early_does_not_lose_the_file(folder):
+    """As ``league match … --save F | head -1`` does."""
+    words = f"{sys.executable} -m league match random random --game kuhn_poker --matches 2 --save {folder / 'kept'}"
+    done = subprocess.run(f"{words} | true", shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert len((folder / "kept").read_text().splitlines()) == 3  # a heading, and a match each
+
+
 def test_names_reach_the_terminal_as_they_are_written(folder, capsys, run_dir):
     name = "[bold]run[/bold] \x1b[31mred\x1b]0;title\x07 :smile:"
     shutil.copytree(run_dir, folder / name)

@@ -15,7 +15,7 @@ from support.source import ROOT
 
 from games.common.errors import UsageError
 from league.cli import main
-from league.lab.sweeps.plan import load_sweep, parse_seeds, plan_runs
+from league.lab.sweeps.plan import Sweep, load_sweep, parse_seeds, plan_runs, save_plan
 from league.theory.statistics import holm, student_p
 from league.training.loop import session
 
@@ -167,3 +167,12 @@ def test_a_sweep_of_five_seeds_and_two_settings_killed_in_the_middle_goes_on(tin
     assert main(["sweep", "--resume", "--run-dir", str(folder)]) == 0
     assert len(list(folder.glob("*/config.toml"))) == 10
     check_table(folder)
+
+
+def test_what_a_killed_writer_left_of_a_plan_is_removed_and_what_runs_write_is_not(tmp_path):
+    left, of_a_run = tmp_path / ".sweep.json.0123abcd.tmp", tmp_path / "run" / ".x.json.0123abcd.tmp"
+    of_a_run.parent.mkdir()
+    left.write_text("")
+    of_a_run.write_text("")
+    save_plan(tmp_path, Sweep((), None, ()))
+    assert (left.exists(), of_a_run.exists()) == (False, True)

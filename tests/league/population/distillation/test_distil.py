@@ -8,6 +8,7 @@ from support.processes.runs import TINY, contents
 
 from league.cli import main
 from league.config.load import load
+from league.population.distillation.distil import GameResult, Worth, warning
 from league.population.storage.population import Origin, Population
 from league.population.storage.run_dir import Run
 from league.training.board.metrics_log import read_metrics
@@ -145,3 +146,20 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, distilled, tmp_path, capsy
     assert main([word.format(**places) for word in words]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("worth", "part"),
+    [
+        (Worth("return", 9.997, 9.99, 9.612), "More distil.steps may help."),
+        (Worth("return", 9.997, 9.6, 9.612), "The mixture itself is worse"),
+        (Worth("exploitability", 0.05, 0.03, 0.2), "the snapshot that this model begins from is better in tiny_hanabi"),
+        (Worth("return", 9.6, 9.9, 9.9), ""),
+        (Worth("return", 9.997, 9.99, 9.99), ""),
+        (None, ""),
+    ],
+)
+def test_a_model_that_became_worse_than_its_beginning_gets_a_warning(worth, part):
+    said = warning(GameResult("tiny_hanabi", True, 8, 0.1, 0.0, worth))
+    assert part in said
+    assert bool(said) == bool(part)

@@ -76,3 +76,16 @@ def test_a_broken_speaker_rings_until_it_is_measured_whole_again():
         alarms, _, state = check_alarms(context, state, iteration, seen, [()], metrics)
         rang.append([(alarm.name, alarm.subject, alarm.since) for alarm in alarms])
     assert rang == [[], [], [("language", "main", 3)], [("language", "main", 3)], []]
+
+
+def test_a_cold_start_that_costs_language_rings_before_the_first_iteration():
+    """SmolLM2 in smol-free was at 0.33 after its cold start, and nothing said so."""
+    context = SimpleNamespace(config=SimpleNamespace(alarms=AlarmsConfig()), roles={"g": ()})
+    for divergence, expected in ((0.33, [("cold_start", "main", 0)]), (0.1, [])):
+        alarms, metrics, _ = check_alarms(context, {}, 0, (), (), {"main/language_kl": divergence})
+        assert [(alarm.name, alarm.subject, alarm.since) for alarm in alarms] == expected
+        assert metrics["alarms/cold_start"] == float(bool(expected))
+    assert (
+        "lower cold_start.learning_rate"
+        in check_alarms(context, {}, 0, (), (), {"main/language_kl": 0.33})[0][0].message
+    )

@@ -139,3 +139,21 @@ def test_a_run_without_matches_is_refused(run, capsys):
     shutil.rmtree(run / "episodes")
     assert main(["export", str(run)]) == 2
     assert "has kept no matches" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("iteration", ["5", -1, 1.5, True, [1], 10**30])
+def test_a_match_of_a_wrong_iteration_is_refused(tmp_path, iteration):
+    save_matches(tmp_path / "f", SAMPLES)
+    header, line, _ = (tmp_path / "f").read_text().split("\n")
+    wrong = json.dumps({**json.loads(line), "iteration": iteration})
+    (tmp_path / "f").write_text(f"{header}\n{wrong}\n")
+    with pytest.raises(UsageError, match="its iteration is"):
+        load_matches(tmp_path / "f")
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"episode": "\\ud800"}'])
+def test_a_line_that_no_reader_can_hold_is_refused(tmp_path, line):
+    save_matches(tmp_path / "f", SAMPLES)
+    (tmp_path / "f").write_text(f"{(tmp_path / 'f').read_text().splitlines()[0]}\n{line}\n")
+    with pytest.raises(UsageError, match="is no file of whole matches"):
+        load_matches(tmp_path / "f")

@@ -110,3 +110,15 @@ def test_credit_of_another_match_is_refused(tmp_path):
     path.write_text(json.dumps(note))
     with pytest.raises(UsageError, match="other numbers of turns"):
         load_samples(sample_files(tmp_path)[0])
+
+
+def test_a_flipped_bit_in_kept_matches_is_found(tmp_path):
+    """In a return, so that the line is still an episode."""
+    match = against(0, 1.0)
+    samples = sample_matches([match], *zip(credited(match, 0.1), strict=True), 3, 4)
+    save_samples(tmp_path, 3, samples)
+    (path,) = sample_files(tmp_path)
+    assert load_samples(path) == samples
+    path.write_text(path.read_text().replace("-1.0", "-5.0"))
+    with pytest.raises(UsageError, match="is not as it was written"):
+        load_samples(path)

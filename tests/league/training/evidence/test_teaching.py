@@ -189,6 +189,15 @@ def test_what_cannot_teach_is_refused_in_a_sentence(tmp_path, monkeypatch, capsy
     assert not (tmp_path / "run").exists()
 
 
+def test_a_model_outside_a_run_teaches_free_replies_in_the_form_of_its_student(tmp_path, free_run):
+    """A checkpoint has no form of its own: it answered with choices, and the error advised what was set."""
+    folder = f"hf:{free_run.path}/population/main-000000"
+    trajectories, evidence = advised(teaching(tmp_path, *FREE, teacher=folder))
+    for trajectory, facts in zip(trajectories, evidence, strict=True):
+        for turn, said in zip(trajectory.turns, facts.taught, strict=True):
+            assert len(said) == len(turn.trace.reply_ids)
+
+
 def test_a_teacher_of_another_tokenizer_is_refused_where_replies_are_free(tmp_path, free_run):
     settings = teaching(tmp_path, *FREE, "model.vocabulary=300", teacher=str(free_run.path))
     with pytest.raises(UsageError, match="it has another tokenizer"):

@@ -9,7 +9,7 @@ from league.cli import main
 from league.config import RunConfig
 from league.training.checkpoints.checkpoint import finished_iterations
 from league.training.learning import learner as learning
-from league.training.loop.failures import RunFailed, telling_of_memory
+from league.training.loop.failures import RunFailed, telling_of_a_moved_run, telling_of_memory
 from learners.update.policy import Policy
 
 TOO_MUCH = 1 << 60  # bytes, which no machine has
@@ -55,3 +55,14 @@ def test_what_a_trial_pass_found_room_for_is_what_is_halved(tmp_path):
         telling_of_memory(config, tmp_path, {"main": policy}),
     ):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+def test_a_run_that_was_moved_while_it_trained_is_told_how_to_go_on(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.toml").write_text("")
+    with pytest.raises(OSError, match="other"), telling_of_a_moved_run(run):
+        raise OSError("other")
+    run.rename(tmp_path / "moved")
+    with pytest.raises(RunFailed, match=r"is gone: .*\n.*--resume --run-dir NEW_PLACE"), telling_of_a_moved_run(run):
+        (run / "metrics.jsonl").read_text()
