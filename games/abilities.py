@@ -7,10 +7,7 @@ methods; who needs it asks by ``isinstance``, and refuses a game without it by n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
-
-if TYPE_CHECKING:
-    from games.openspiel.positions import Position, PositionTree
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 
 class Answers(NamedTuple):
@@ -83,20 +80,6 @@ class PaysNamedRewards(Protocol):
 
     def named_rewards(self) -> Mapping[str, tuple[float, ...]]:
         """Return by name what the last ``apply`` paid to each seat; a name that is absent paid nothing."""
-        ...
-
-
-@runtime_checkable
-class SharesPositions(Protocol):
-    """A Game whose matches share their positions, so that a match is a path in a tree."""
-
-    @property
-    def tree(self) -> PositionTree | None:
-        """The positions; None where the game hides its chance moves."""
-        ...
-
-    def at(self, position: Position) -> Self:
-        """Return a match at one of them, whose generator is at its start."""
         ...
 
 

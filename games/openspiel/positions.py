@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
 
 from games.openspiel.renderers import Renderer
 from games.spec import Choices
@@ -161,3 +161,17 @@ def distinct(labels: list[str], ids: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(
         label if counts[label] == 1 else f"{label} #{action}" for label, action in zip(labels, ids, strict=True)
     )
+
+
+@runtime_checkable
+class SharesPositions(Protocol):
+    """A Game whose matches share their positions, so that a match is a path in a tree."""
+
+    @property
+    def tree(self) -> PositionTree | None:
+        """The positions; None where the game hides its chance moves."""
+        ...
+
+    def at(self, position: Position) -> Self:
+        """Return a match at one of them, whose generator is at its start."""
+        ...
