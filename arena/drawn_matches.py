@@ -18,8 +18,7 @@ from arena.errors import one_for_each
 from arena.match_rng import SALT, MatchRng
 from arena.records import Choice, Draws, EndReason, Episode, MatchRequest, ReplyRequest, Turn
 from arena.referee import TurnRecord, unmasked_reply
-from games.openspiel.positions import SharesPositions
-from games.openspiel.positions import Chance, Position, next_random
+from games.openspiel.positions import Chance, Position, SharesPositions, next_random
 from games.spec import Game
 from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
