@@ -36,7 +36,8 @@ OPENING = """<!doctype html><title>TensorBoard</title><noscript>TensorBoard need
 const preferences = %(preferences)s;
 // The cards have room in a window of 1280 pixels, and the runs' names are whole in one of 800.
 preferences._tb_global_settings = JSON.stringify(
-  {...JSON.parse(preferences._tb_global_settings), sideBarWidthInPercent: innerWidth < 1200 ? 25 : 14});
+  {...JSON.parse(preferences._tb_global_settings), sideBarWidthInPercent: innerWidth < 1200 ? 25 : 14,
+    ...(innerWidth < 800 ? {timeSeriesCardMinWidth: 335} : {})});  // on a telephone the least that there is
 for (const [name, value] of Object.entries(preferences))
   if (localStorage.getItem(name) === null) localStorage.setItem(name, value);
 location.replace(%(address)s + location.hash);

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from league.training.board.figures.canvas import pixels
 from league.training.board.metrics_log import figures_of, read_metrics
 from league.training.board.observer import FigureData
 from league.training.board.observers import figures, pinned_figures
-from league.training.loop.session import train
+from league.training.loop.session import resume, train
 from league.training.monitors.alarms import Alarm
 
 KUHN = make_game("kuhn_poker").spec
@@ -43,6 +44,32 @@ def test_drawing_changes_nothing_of_a_run_bit_for_bit(boards):
     assert settings[0] != settings[1]
     assert without.keys() == drawn.keys()
     assert [name for name in without if without[name] != drawn[name]] == []
+
+
+def steps(run_dir, tag):
+    events = EventAccumulator(str(run_dir / "tb"))
+    events.Reload()
+    return [event.step for event in events.Images(tag)]
+
+
+def test_figures_come_while_the_run_trains_and_go_on_after_a_stop(tmp_path):
+    """The run waits here for its own board, which is drawn in another process, and stops after iteration 3."""
+    (tmp_path / "config.toml").write_text(TINY)
+    seen = {}
+
+    def watch(iteration, _):
+        deadline = time.monotonic() + 120.0
+        while not figures_of(tmp_path / "run") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        seen[iteration] = figures_of(tmp_path / "run")
+        return iteration == 3
+
+    run = train(load(str(tmp_path / "config.toml"), ["board.time=1"]), tmp_path / "run", watch=watch)
+    assert not run.finished
+    assert seen[1], "figures of iteration 0 before the end of the second"
+    assert steps(run.run_dir, "4_is_it_breaking/alarms") == [0, 2]
+    assert resume(run.run_dir).finished
+    assert steps(run.run_dir, "4_is_it_breaking/alarms") == [0, 2, 4, 6]
 
 
 def test_every_figure_is_drawn_and_the_opening_page_tells_the_story_in_order(boards):

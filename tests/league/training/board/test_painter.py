@@ -101,13 +101,13 @@ def test_a_figure_that_fails_or_ends_the_process_costs_itself_alone_and_is_told_
 
     with Gallery() as gallery:
         for iteration in range(3):
-            broken = given(a=partial(draw_curves, "a title", None), b=partial(os._exit, 3), c=curve(iteration))
+            broken = given(a=partial(float, "words"), b=partial(os._exit, 3), c=curve(iteration))
             gallery.painter.draw(iteration, {"w": wrong, **broken})
         gallery.painter.finish(PATIENCE)
         assert gallery.drawn() == [(0, "c"), (1, "c"), (2, "c")]
     ending = "The run goes on, and its curves are whole."
     assert sorted(gallery.told) == [
-        f"The figure a is not drawn (TypeError: object of type 'NoneType' has no len()). {ending}",
+        f"The figure a is not drawn (ValueError: could not convert string to float: 'words'). {ending}",
         f"The figure b is not drawn (it ends the process that draws it). {ending}",
         f"The figure w is not drawn (ValueError: no data). {ending}",
     ]
