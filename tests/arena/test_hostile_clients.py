@@ -247,7 +247,7 @@ def test_a_body_that_costs_too_much_is_refused_soon(server, content, sentence):
     assert statuses(answer) == [404 if "model" in sentence and "There is" in sentence else status]
     assert sentence in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"]
     assert len(answer) < 16_000
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60  # one that is not refused takes minutes
 
 
 def test_a_program_cannot_have_a_long_chat_tokenised(lm):
@@ -373,10 +373,8 @@ def test_who_has_gone_is_not_computed_for(server, lm):
             assert time.monotonic() < until
             time.sleep(0.01)
         stack.close()
-        begun = time.monotonic()
         assert asks(server).choices
-        assert time.monotonic() - begun < 5
-        assert slow.passes < 300
+        assert slow.passes < 300  # of 20,000, which 40 answers take
 
 
 def test_a_batch_that_nobody_waits_for_ends_at_its_next_step(lm):
@@ -406,7 +404,8 @@ def test_the_server_stops_in_the_middle_of_replies(lm):
                 assert time.monotonic() < until
                 time.sleep(0.01)
             begun = time.monotonic()
-        assert time.monotonic() - begun < 2
+        assert slow.passes < 300  # of 900, which the replies take
+        assert time.monotonic() - begun < 20
 
 
 def test_slow_heads_and_bodies_are_cut_off(lm, monkeypatch):
@@ -419,7 +418,7 @@ def test_slow_heads_and_bodies_are_cut_off(lm, monkeypatch):
             started = time.monotonic()
             with suppress(ConnectionResetError):
                 assert all_of(connection) == b""
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < 20
         content = body()
         connection = connected(server)
         connection.sendall("\r\n".join([*post(content), "", ""]).encode() + content[:-1])

@@ -46,7 +46,7 @@ def test_a_session_that_is_killed_is_known_up_to_its_last_moments(tmp_path, monk
         known = read_record(tmp_path / "run")  # as after a kill now
     assert known.answers == {"q": {"a": 1}}
     assert known.sessions[0] == Cost(10.0, 8.0, 9.0, 0.5)
-    assert 0.0 <= known.sessions[1].training_seconds <= known.sessions[1].seconds < 10.0
+    assert 0.0 <= known.sessions[1].training_seconds <= known.sessions[1].seconds < 600.0
     assert len(read_record(tmp_path / "run").sessions) == 2  # this one was written once more, not twice
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import timeit
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.timing import processor_seconds
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
 from games.common.errors import DamagedFile
@@ -285,6 +285,6 @@ def test_a_win_rate_and_an_update_cost_the_same_in_a_large_population() -> None:
                 table.apply(batch)
                 table.pair_record("main", "old-3", "toy")
 
-        return min(timeit.repeat(use, number=1, repeat=30))
+        return processor_seconds(use, repeats=30)
 
     assert cost(5000) < 3 * cost(8)

@@ -78,7 +78,7 @@ def test_a_lock_is_waited_for_until_its_holder_ends_or_the_timeout(tmp_path, hol
     started = time.monotonic()
     with pytest.raises(UsageError, match="is in use"), run_lock(tmp_path, timeout=0.2):
         pass
-    assert 0.2 <= time.monotonic() - started < 5.0
+    assert time.monotonic() - started >= 0.2
     threading.Timer(0.2, connection.send_bytes, (b"end",)).start()
     with run_lock(tmp_path, timeout=20.0):
         assert (tmp_path / LOCK_FILE).read_text() == str(os.getpid())
