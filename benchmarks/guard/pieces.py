@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from benchmarks.report.provenance import ROOT
 from benchmarks.speed.arena import GAME, arena_steps
 from benchmarks.speed.workload import match_requests, play_all
 from games.registry import make_game
+from learners.batching import ChoiceRow, Draw, TrainBatch
 from roles.cards import load_roles
 
 
@@ -72,32 +74,30 @@ def sampler(_: ExitStack) -> Piece:
 
 
 def learner(_: ExitStack) -> Piece:
-    """Update a model of few weights on rows of game length: what an update costs beside its products."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    from arena.lm.language_model import LanguageModel
-    from arena.lm.pocket import train_tokenizer
-    from benchmarks.speed.learner import VOCABULARY, game_length_batch
+    """Update a model of few weights on many rows: what an update costs beside its products."""
+    from arena.lm.pocket import PocketShape, build_pocket
     from learners.losses.objective import Objective, Surrogate
     from learners.update.learner import StepSettings, update
     from learners.update.policy import Policy
 
-    config = Qwen3Config(
-        vocab_size=VOCABULARY,
-        tie_word_embeddings=True,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-        head_dim=8,
-    )
-    lm = LanguageModel(Qwen3ForCausalLM(config).eval(), train_tokenizer(["nothing is read as text here"], 300))
+    shape = PocketShape(hidden_size=8, layers=1, heads=1, kv_heads=1, intermediate_size=8, vocabulary=300)
+    lm = build_pocket([" ".join(map(str, range(40)))], shape, seed=0)
     policy, objective = Policy("main", lm, weight_decay=0.0, magnet=False), Objective(Surrogate(), {})
-    batch = game_length_batch(12)
-    short = batch._replace(free=tuple(row for row in batch.free if len(row.reply) <= 48))
     steps = StepSettings(learning_rate=1e-4, inner_steps=1, max_grad_norm=1.0, max_gap=math.inf, max_tokens=4096)
-    return Piece(lambda: update(policy, short, objective, steps), yardsticks.Products(256, 128, 16).learn)
+    batch = _batch(rows=256, tokens=12)
+    return Piece(lambda: update(policy, batch, objective, steps), yardsticks.Products(256, 128, 8).learn)
+
+
+def _batch(rows: int, tokens: int) -> TrainBatch:
+    """Return rows of three replies each, with prompts that differ from their first token on."""
+    rng = random.Random(0)
+    chosen = []
+    for _ in range(rows):
+        prompt = tuple(rng.choices(range(256), k=tokens))
+        draws = tuple(Draw(reply, (-1.0,), 1.0, 0.5 / rows, -0.5 / rows) for reply in range(3))
+        numbers = ([1.0] * 3, [1 / rows] * 3, [0.5 / rows] * 3, [-0.5 / rows] * 3)
+        chosen.append(ChoiceRow(GAME, GAME, prompt, ("1", "2", "3"), 1.0, *numbers, draws))
+    return TrainBatch("main", tuple(chosen), (), 3 * rows, ("main",))
 
 
 def records(stack: ExitStack) -> Piece:
