@@ -45,6 +45,7 @@ class ChoiceRow(NamedTuple):
     gains: list[float]  # sum of their positive advantages, each times its weight  # [A]
     losses: list[float]  # sum of their negative advantages, each times its weight  # [A]
     draws: tuple[Draw, ...] = ()
+    role: str = ""  # of the first of the turns
 
 
 class FreeRow(NamedTuple):
@@ -61,6 +62,7 @@ class FreeRow(NamedTuple):
     loss: float  # sum of their negative advantages, each times its weight
     draws: tuple[Draw, ...] = ()
     truncation: Truncation = NO_TRUNCATION
+    role: str = ""  # of the first of the turns
 
 
 class TrainBatch(NamedTuple):
@@ -192,12 +194,21 @@ def _add_turn(
         truncation = Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
         sampling = trace.temperature, truncation
         key: object = (*games, trace.snapshot, trace.prompt_ids, trace.reply_ids, *sampling, distinct)
-        return ReplyPlace(_add_free(rows.free, key, games, trace, truncation, credit), 0, free=True)
+        free = _add_free(rows.free, key, games, trace, truncation, credit)
+        rows.free[key].row = _of_role(rows.free[key].row, trajectory.role)
+        return ReplyPlace(free, 0, free=True)
     if len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
         return None
     key = (*games, trace.snapshot, trace.prompt_ids, trace.mask, trace.temperature, distinct)
     drawn = trace.mask.index(reply)
-    return ReplyPlace(_add_choice(rows.choice, key, games, trace, drawn, credit), drawn, free=False)
+    choice = _add_choice(rows.choice, key, games, trace, drawn, credit)
+    rows.choice[key].row = _of_role(rows.choice[key].row, trajectory.role)
+    return ReplyPlace(choice, drawn, free=False)
+
+
+def _of_role(row: RowT, role: str) -> RowT:
+    """Return a row with the role of its first turn."""
+    return row if row.role else row._replace(role=role)
 
 
 def _add_choice(

@@ -16,6 +16,18 @@ class MetricSums:
     def __init__(self) -> None:
         self._totals: dict[str, float] = {}
         self._unread: list[tuple[str, Tensor]] = []
+        self._greatest: dict[str, Tensor] = {}
+
+    def raise_to(self, name: str, values: Tensor) -> None:
+        """Let the maximum of ``name`` be at least the greatest of ``values``; it is no sum."""
+        if values.numel():
+            top = values.detach().max()
+            self._greatest[name] = torch.maximum(self._greatest[name], top) if name in self._greatest else top
+
+    @property
+    def maxima(self) -> dict[str, float]:
+        """The maxima so far, by name."""
+        return {name: float(top) for name, top in self._greatest.items()}
 
     def add(self, name: str, values: Tensor) -> None:
         """Add the sum of ``values`` to the total of ``name``."""

@@ -202,7 +202,12 @@ class OptimizerConfig(Section):
     sharded: bool = Field(
         False, description="shard the weights in training over the processes (FSDP2), instead of replicating them"
     )
-    max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
+    max_gap: float = Field(
+        0.05, gt=0.0, description="greatest mean |log p learner - log p sampler| (nats) of a batch; see gap_action"
+    )
+    gap_action: Literal["stop", "drop"] = Field(
+        "stop", description="a batch above max_gap stops the run, or is left out, with an alarm"
+    )
 
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from games.common.section import Section
 from league.config import RunConfig
 from learners.losses.distillation import Distillation
-from learners.losses.objective import EntropyBand, Objective, Surrogate
+from learners.losses.objective import EntropyBand, Mismatch, Objective, Surrogate
 from learners.losses.term import WeightedTerm
 from learners.normalisation import Normalisation
 from learners.update.learner import StepSettings
@@ -76,6 +76,7 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
         truncate=settings.truncate,
         kl_reference=settings.kl_reference,
         kl_estimator=settings.kl_estimator,
+        mismatch=Mismatch(settings.mismatch, settings.mismatch_low, settings.mismatch_high),
         band=EntropyBand(settings.epo, settings.epo_low, settings.epo_high, settings.epo_decay),
     )
 
@@ -134,6 +135,7 @@ def steps_at(config: RunConfig, iteration: int, policy: str) -> StepSettings:
         max_gap=optimizer.max_gap,
         max_tokens=optimizer.micro_batch_tokens,
         minibatch=optimizer.minibatch_prompts,
+        drops=optimizer.gap_action == "drop",
     )
 
 

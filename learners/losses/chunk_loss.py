@@ -18,7 +18,7 @@ from arena.lm.language_model import LanguageModel
 from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow
 from learners.losses.chunk import Fixed, Models, PolicyOutput, RowChunk, RowTensors
-from learners.losses.distributions import outside_band, truncated_importance
+from learners.losses.distributions import outside_band
 from learners.losses.objective import Objective
 from learners.losses.term import Term
 from learners.metric_sums import MetricSums
@@ -53,6 +53,11 @@ class ChunkLoss(RowChunk):
         self._bonus = to_device(bonus, device)[:, None]
         self._of_game = {  # by index: counting the rows of a mask would wait for the GPU
             game: to_device([i for i, g in enumerate(games) if g == game], device) for game in dict.fromkeys(games)
+        }
+        roles = [f"{row.game}/{row.role}" for row in rows]
+        self._of_role = {
+            role: to_device([i for i, r in enumerate(roles) if r == role], device, torch.long)
+            for role in dict.fromkeys(roles)
         }
         self._fixed: Fixed | None = None
         self._surrogate, *self._auxiliary = [term.on_chunk(self) for term in terms]
@@ -98,12 +103,12 @@ class ChunkLoss(RowChunk):
         return output, self._fixed
 
     def _fix_logprobs(self, output: PolicyOutput, magnet: Tensor | None, reference: Tensor | None) -> Fixed:
-        old, bound, tensors = output.logprobs.detach(), self._objective.truncate, self.tensors
+        old, objective, tensors = output.logprobs.detach(), self._objective, self.tensors
         magnet = None if magnet is None else self._mix_magnet(magnet)
-        if bound is None:
-            return Fixed(old, magnet, reference, None, tensors.gains, tensors.losses)
         by_draw = tensors.by_draw
-        importance = truncated_importance(old.flatten()[by_draw.element], by_draw.sampled, bound)
+        importance = by_draw.importance(old, objective.mismatch, objective.truncate)
+        if importance is None:
+            return Fixed(old, magnet, reference, None, tensors.gains, tensors.losses)
         return Fixed(old, magnet, reference, importance, *by_draw.weighted(importance, old.shape))
 
     @torch.no_grad()
@@ -148,7 +153,23 @@ class ChunkLoss(RowChunk):
             sums.add(f"entropy/{game}", (tensors.visits * (output.entropy * tensors.real).sum(1))[of_game])
         if fixed.importance is not None:
             sums.add("importance", by_draw.shares * fixed.importance)
-            sums.add("truncated", by_draw.shares * (fixed.importance == self._objective.truncate))
+            bound = self._objective.truncate if self._objective.mismatch.kind == "truncate" else 0.0
+            sums.add("truncated", by_draw.shares * (fixed.importance == bound))
+        self._report_mismatch(fixed, sums)
+
+    def _report_mismatch(self, fixed: Fixed, sums: MetricSums) -> None:
+        """Add how many tokens have another probability than the sampler gave them, by role."""
+        by_draw = self.tensors.by_draw
+        ratio = by_draw.ratios(fixed.old)
+        tokens, outside = by_draw.turns[by_draw.draw], by_draw.outside(ratio)
+        sums.raise_to("ratio_max", ratio)
+        sums.add("ratio_tokens", tokens)
+        sums.add("ratio_outside", outside)
+        width = fixed.old.shape[1]
+        for role, rows in self._of_role.items():
+            of_role = torch.isin(by_draw.element // width, rows)
+            sums.add(f"ratio_tokens/{role}", tokens * of_role)
+            sums.add(f"ratio_outside/{role}", outside * of_role)
 
     def _add_by_token(self, sums: MetricSums, name: str, values: Tensor) -> None:
         """Add the sum of values by token [R, T], times the turns of each row."""

@@ -1,4 +1,4 @@
-"""Entropies, divergences and importance weights as pure functions of log-probs, in nats."""
+"""Entropies, divergences and bounds as pure functions of log-probs, in nats."""
 
 from __future__ import annotations
 
@@ -16,13 +16,9 @@ def kl(logprobs: Tensor, reference: Tensor) -> Tensor:
     return (logprobs.exp() * (logprobs - reference)).sum(-1)
 
 
-def truncated_importance(old: Tensor, sampled: Tensor, bound: float) -> Tensor:
-    """Return min(pi_old / pi_sampler, bound), element by element, without gradient.
-
-    Truncated importance sampling (Ionides 2008): the learner's policy at the start of the batch over the
-    engine's policy, which differ where the engine's arithmetic is not the learner's.
-    """
-    return (old - sampled).detach().exp().clamp(max=bound)
+def within(ratio: Tensor, low: float, high: float) -> Tensor:
+    """Return 1 where a ratio is within bounds, else 0."""
+    return ((ratio >= low) & (ratio <= high)).to(ratio.dtype)
 
 
 def outside_band(values: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -16,6 +16,10 @@ from torch import Tensor
 
 from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow
+from learners.losses.distributions import within
+from learners.losses.objective import Mismatch
+
+NEAR = (0.9, 1.1)  # ratios that count as no mismatch, in the metric of how many are outside
 
 
 class DrawTensors(NamedTuple):
@@ -49,6 +53,34 @@ class DrawTensors(NamedTuple):
             to_device([draw.turns for _, draw in draws], device),
         )
 
+    def importance(self, old: Tensor, mismatch: Mismatch, bound: float | None) -> Tensor | None:
+        """Return the importance weight of each entry, 0 for what is left out; None where nothing is weighed.  # [E]
+
+        ``old`` are log pi_old [R, W]; ``bound`` is that of ``truncate``.
+        """
+        ratio = self.ratios(old)
+        if mismatch.kind == "truncate":
+            return None if bound is None else ratio.clamp(max=bound)
+        if mismatch.kind == "mask":
+            return ratio * within(ratio, mismatch.low, mismatch.high)
+        if mismatch.kind == "sequence_mask":
+            means = self._by_draw(ratio.log()) / self._by_draw(torch.ones_like(ratio))
+            return ratio.clamp(max=mismatch.high) * within(means.exp(), mismatch.low, mismatch.high)[self.draw]
+        outside = self._by_draw(1.0 - within(ratio, mismatch.low, mismatch.high))
+        return ratio * (outside == 0.0).to(ratio.dtype)[self.draw]
+
+    def ratios(self, old: Tensor) -> Tensor:
+        """Return p learner / p sampler of each entry, without gradient.  # [R, W] -> [E]"""
+        return (old.flatten()[self.element] - self.sampled).detach().exp()
+
+    def outside(self, ratio: Tensor) -> Tensor:
+        """Return the turns of each entry whose ratio is outside of ``NEAR``, else 0.  # [E]"""
+        return self.turns[self.draw] * (1.0 - within(ratio, *NEAR))
+
+    def _by_draw(self, values: Tensor) -> Tensor:
+        """Return the sum over each draw's entries.  # [E] -> [D]"""
+        return torch.zeros_like(self.turns).index_add(0, self.draw, values)
+
     def weighted(self, importance: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
         """Return gains and losses, each draw's times its importance weights, summed over draws.
 
@@ -63,4 +95,4 @@ class DrawTensors(NamedTuple):
     def gaps(self, old: Tensor) -> Tensor:
         """Return |log pi_old - log pi_sampler| of each draw's whole reply, times its turns.  # [R, W] -> [D]"""
         differences = old.flatten()[self.element] - self.sampled
-        return self.turns * torch.zeros_like(self.turns).index_add(0, self.draw, differences).abs()
+        return self.turns * self._by_draw(differences).abs()

@@ -33,6 +33,19 @@ class EntropyBand(NamedTuple):
     decay: float = 0.9  # weight of the old mean when an update folds in a new one
 
 
+class Mismatch(NamedTuple):
+    """What becomes of tokens whose ratio, p learner / p sampler, is far from 1; no gradient goes through it.
+
+    ``truncate``: all weigh min(ratio, ``truncate``); with None nothing is weighed. The others weigh by the ratio, and
+    leave out what is outside of ``low`` to ``high``: ``mask`` a token, ``sequence_mask`` a reply by its tokens'
+    geometric mean, ``drop`` a reply of which one token is outside. A ``choice`` reply is one token here.
+    """
+
+    kind: str = "truncate"
+    low: float = 0.5
+    high: float = 2.0
+
+
 class Objective(NamedTuple):
     """The loss of an update; weights of divergences and entropy are per token (``choice``: per reply) and nat."""
 
@@ -46,6 +59,7 @@ class Objective(NamedTuple):
     kl_reference: float = 0.0
     kl_estimator: str = "k2"
     band: EntropyBand = EntropyBand()
+    mismatch: Mismatch = Mismatch()
 
     @property
     def needs_reference(self) -> bool:

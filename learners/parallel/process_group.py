@@ -91,9 +91,11 @@ class TorchProcessGroup:
     def sum_metrics(self, sums: MetricSums) -> MetricSums:
         """See ``ProcessGroup``."""
         combined = MetricSums()
-        for totals in map(json.loads, self.gather_texts(json.dumps(sums.totals))):
+        for totals, maxima in map(json.loads, self.gather_texts(json.dumps([sums.totals, sums.maxima]))):
             for name, value in totals.items():
                 combined.totals[name] = combined.totals.get(name, 0.0) + value
+            for name, value in maxima.items():
+                combined.raise_to(name, torch.tensor([value], dtype=torch.float64))
         return combined
 
     def sum_numbers(self, numbers: Sequence[float]) -> list[float]:

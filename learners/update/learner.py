@@ -38,6 +38,7 @@ class StepSettings(NamedTuple):
     max_gap: float  # nats
     max_tokens: int  # padded tokens in one forward and backward pass
     minibatch: int = 1  # fewest prompts of a game in one inner step
+    drops: bool = False  # leave out a batch whose gap exceeds ``max_gap``, and go on
 
 
 def update(
@@ -53,17 +54,22 @@ def update(
     first step's own pass; where the batch is split into minibatches, it is a pass without gradients before the first.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound; ``clipped``
-    is the share outside the surrogate's clips, 0 where it has none. Each term of the loss adds its own (``LossTerm``).
+    is the share outside the surrogate's clips, 0 where it has none; ``ratio_outside`` (also by role) is the share of
+    tokens whose p learner / p sampler is outside of 0.9 to 1.1, and ``ratio_max`` the greatest. ``dropped`` stands with
+    the gap and these where ``steps.drops`` left the batch out. Each term of the loss adds its own (``LossTerm``).
     On a GPU: ``pass_tokens``, the size of a pass: ``steps.max_tokens``, or as many tokens as there is room for.
     All processes of ``process_group`` call it with the same arguments; each computes the losses of its share of the
     rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
-    the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
+    the mean gap exceeds ``steps.max_gap`` (without ``steps.drops``) or a loss or gradient is not finite.
     """
     steps = _with_room(policy, batch, objective, steps, process_group)
     policy.frozen_results.begin_update()
     losses = _losses(policy, batch, objective, steps, process_group)
     passes, norms = Passes(policy, process_group, losses), list[float]()
     before = passes.backward(0, first=True) if losses.is_whole else passes.record_old()
+    if steps.drops and before.mean("gap") > steps.max_gap:
+        policy.optimizer.zero_grad(set_to_none=True)
+        return {"gap": before.mean("gap"), "dropped": 1.0} | _mismatch_metrics(before)
     _check_gap(policy, batch, before, steps)
     _check_finite(policy, batch, before, 0.0, 0)  # NaN anywhere in the batch: take no step on its other minibatches
     sums = before
@@ -131,8 +137,21 @@ def _metrics(terms: Iterable[str], before: MetricSums, last: MetricSums, norms: 
     metrics |= {f"entropy/{game}": before.mean(f"entropy/{game}", f"turns/{game}") for game in _games(before)}
     for term in map(term_named, terms):
         metrics |= {} if term.metrics is None else term.metrics(before)
+    metrics |= _mismatch_metrics(before)
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
     return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
+
+
+def _mismatch_metrics(before: MetricSums) -> dict[str, float]:
+    """Return the share of tokens whose p learner / p sampler is outside of ``NEAR``, also by role, and the greatest.
+
+    Absent where none is.
+    """
+    if not before.totals.get("ratio_outside"):
+        return {}
+    names = [name for name in before.totals if name.startswith("ratio_outside")]
+    shares = {name: before.mean(name, name.replace("outside", "tokens", 1)) for name in names}
+    return {**shares, "ratio_max": before.maxima["ratio_max"]}
 
 
 def _update_means(means: Mapping[str, float], before: MetricSums, band: EntropyBand) -> dict[str, float]:

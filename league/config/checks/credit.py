@@ -79,7 +79,7 @@ def _value_facts(config: RunConfig, game: str, roles: tuple[Role, ...]) -> Value
                 for rule, role_settings in zip(rules, settings, strict=True)
             ]
         ),
-        truncated=objective.truncate is not None,
+        truncated=objective.truncate is not None or objective.mismatch != "truncate",
         magnet_rewards=objective.magnet_rule == "rewards" and bool(objective.magnet),
     )
 

@@ -266,6 +266,25 @@ def judge_language(divergence: float, settings: LanguageSettings) -> str:
     )
 
 
+class GapSettings(Section):
+    """``gap`` rings whenever ``optimizer.gap_action`` leaves a batch out."""
+
+
+def read_dropped(watched: Watched, _memory: Kept) -> tuple[Readings, Kept]:
+    """Return the gap of each policy whose batch was left out."""
+    metrics, ending = watched.metrics, "/dropped"
+    policies = [name.removesuffix(ending) for name in metrics if name.endswith(ending)]
+    return {policy: metrics[f"{policy}/gap"] for policy in policies if f"{policy}/gap" in metrics}, {}
+
+
+def judge_gap(gap: float, _settings: GapSettings) -> str:
+    """Return what was left out: it rings whenever it has a reading."""
+    return (
+        f"its batch was left out: log-probs of engine and learner differ by {gap:.3f} nats a turn, above "
+        "optimizer.max_gap."
+    )
+
+
 def _variance(total: float, squares: float, count: int) -> float:
     mean = total / count
     return max(squares / count - mean * mean, 0.0)
@@ -279,3 +298,4 @@ ECHO_TRAP = AlarmRule(judge_echo_trap, EchoSettings, ledger=HISTORIES)
 ENTROPY = AlarmRule(judge_entropy, EntropySettings, ledger=ENTROPIES)
 LANGUAGE = AlarmRule(judge_language, LanguageSettings, ledger=Ledger(read_language))
 COLD_START = AlarmRule(judge_cold_start, ColdStartSettings, ledger=Ledger(read_cold_start))
+GAP = AlarmRule(judge_gap, GapSettings, ledger=Ledger(read_dropped))
