@@ -34,7 +34,7 @@ GROUPS = {
         "eval": "evaluate a player by a suite of games, or compare two players by it",
         "tournament": "play all players against each other, or resume a tournament",
         "play": "play one match against a player, at the terminal",
-        "serve": "serve a snapshot behind OpenAI's chat-completions API, until Ctrl-C",
+        "serve": "serve a snapshot by OpenAI's API, or a seat of a game by OpenEnv or MCP, until Ctrl-C",
     },
     "measuring": {
         "standings": "show the ranking of a run or a tournament, and how certain it is",
