@@ -74,7 +74,7 @@ test-vllm: .venv-vllm/.installed
 # Libraries that train on games and runs of this one. They are no dependencies, so they have a place of their own, which
 # sees all of .venv. OpenEnv wants an older pillow than .venv has, and gets it there.
 .venv-outward/.installed: $(VENV)/.installed constraints-outward.txt
-	@echo "Installing Stable-Baselines3, TRL, verifiers, OpenEnv and MCP into .venv-outward, once. This takes two to five minutes."
+	@echo "Installing Stable-Baselines3, TRL, verifiers, OpenEnv and MCP into .venv-outward, once: two to five minutes."
 	@rm -rf .venv-outward
 	@$(BIN)/python -m venv .venv-outward
 	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \

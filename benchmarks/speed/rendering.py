@@ -99,7 +99,7 @@ def _within(ids: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 @torch.no_grad()
 def moved(model: Any, seat: Seat) -> float:
-    """Return how far a sampled token of the last reply moves, nats, when earlier thoughts are stripped from its context.
+    """Return how far a sampled token of the last reply moves, nats, when earlier thoughts are stripped before it.
 
     The model samples ``SAMPLED`` tokens a turn after everything that came before, thoughts included.
     """
@@ -137,8 +137,8 @@ def main() -> None:
             together = update_seconds([(seat.prompts[0], tuple(whole[len(seat.prompts[0]) :]))])
             shift = f"{moved(model, seat):.2f}" if len(rows) <= MEASURED else "–"
             print(
-                f"| {title} | {len(rows)} | {tokens:,} | {len(whole):,} | {len(stripped):,} | {1000 * seat.seconds:.0f} "
-                f"| {apart:.2f} | {together:.2f} | {shift} |",
+                f"| {title} | {len(rows)} | {tokens:,} | {len(whole):,} | {len(stripped):,} "
+                f"| {1000 * seat.seconds:.0f} | {apart:.2f} | {together:.2f} | {shift} |",
                 flush=True,
             )
 

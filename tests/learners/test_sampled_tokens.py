@@ -1,4 +1,4 @@
-"""Sampled tokens are the learned ones: from the engine to the learner's rows no reply and no prompt is tokenised again."""
+"""Sampled tokens are the learned ones: from engine to learner no reply and no prompt is tokenised again."""
 
 from collections import Counter
 
@@ -10,7 +10,6 @@ from support.models.pocket import plain_logprobs
 
 from learners.batching import pack
 from learners.update.learner import update
-from roles.prompts import messages
 
 LONG = {**FREE, "max_reply_tokens": 12, "temperature": 1.0}
 

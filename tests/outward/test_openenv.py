@@ -1,4 +1,4 @@
-"""OpenEnv's own client plays a seat of our games: its rewards are those of the league's own matches, and TRL trains on it."""
+"""OpenEnv's own client plays a seat of our games: the rewards are those of our own matches, and TRL trains on them."""
 
 import os
 import re
@@ -118,16 +118,16 @@ def test_trl_trains_two_steps_against_a_frozen_snapshot(served, trained, tmp_pat
     assert steps == "2"
     assert float(moved) > 0.0
     seen = [float(reward) for reward in rewards.split()]
-    assert len(seen) == 8, "the last group"
+    assert len(seen) == 8, "one group"
     assert set(seen) <= {-2.0, -1.0, 1.0, 2.0}
     assert len(set(seen)) > 1, "a group whose members fare alike teaches nothing"
 
 
-# What the test wants to know of the script's run: its steps, how far the weights have moved, and the last group's rewards.
-MORE = '''
+# What the test wants to know of the script's run: its steps, how far the weights have moved, and a group's rewards.
+MORE = """
 from transformers import AutoModelForCausalLM
 print(trainer.state.global_step)
 before = dict(AutoModelForCausalLM.from_pretrained(sys.argv[1]).named_parameters())
 print(max(float((weight - before[name]).abs().max()) for name, weight in trainer.model.named_parameters()))
 print(*rollouts(["3"] * 8, trainer)["match_return"])
-'''
+"""

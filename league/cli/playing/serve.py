@@ -1,6 +1,6 @@
 """``league serve``: a snapshot behind OpenAI's chat-completions API, or a seat of a game against a player of ours.
 
-With ``--openenv`` and ``--mcp`` the player that is named takes all seats of ``--game`` but one, which the other side has.
+With ``--openenv`` and ``--mcp`` the named player takes all seats of ``--game`` but one, which the other side has.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ LOOK = 0.5  # seconds between two checks whether it is ready
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument(
-        "snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named; at a door any PLAYER"
+        "snapshot",
+        metavar="RUN@SNAPSHOT",
+        help="a run's newest snapshot, or the one that is named; at a door any PLAYER",
     )
     doors = parser.add_mutually_exclusive_group()
     doors.add_argument(

@@ -63,16 +63,16 @@ def server(matches: SeatMatches) -> FastMCP:
     table = Table(matches)
     made = FastMCP("league", instructions=f"Plays {matches.spec.alias}. Call new_match, then reply until it is over.")
 
-    @made.tool()
     def new_match(number: int | None = None) -> dict[str, Any]:
         """Begin a match and return your first turn. Equal numbers are equal deals; without one the next is played."""
         return table.begin(number)
 
-    @made.tool()
     def reply(text: str) -> dict[str, Any]:
         """Answer your turn as its prompt asks, with the action in brackets; returns the next turn or the result."""
         return table.answer(text)
 
+    for tool in (new_match, reply):
+        made.add_tool(tool)
     return made
 
 

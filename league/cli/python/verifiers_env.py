@@ -26,6 +26,7 @@ except ModuleNotFoundError as error:
         "pip install 'llm-league[verifiers]'"
     ) from None
 
+
 def load_environment(
     game: str = "kuhn_poker",
     against: str = "random",
