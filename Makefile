@@ -18,7 +18,7 @@ help:
 	@echo "make test-slow    run all tests, the long and the timed ones too"
 	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
-	@echo "make test-outward run the tests with TRL, Stable-Baselines3 and verifiers, in an environment of its own"
+	@echo "make test-outward run the tests with TRL, verifiers, OpenEnv and others, in an environment of its own"
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make docs         build the site of the documentation, in an environment of its own (.venv-docs)"
@@ -74,15 +74,16 @@ test-vllm: .venv-vllm/.installed
 	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadfile tests/vllm
 
 # Libraries that train on games and runs of this one. They are no dependencies, so they have a place of their own, which
-# sees all of .venv.
+# sees all of .venv. OpenEnv wants an older pillow than .venv has, and gets it there.
 .venv-outward/.installed: $(VENV)/.installed constraints-outward.txt
-	@echo "Installing Stable-Baselines3, TRL and verifiers into .venv-outward, once. This takes two to five minutes."
+	@echo "Installing Stable-Baselines3, TRL, verifiers, OpenEnv and MCP into .venv-outward, once: two to five minutes."
 	@rm -rf .venv-outward
 	@$(BIN)/python -m venv .venv-outward
 	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" > "$$(.venv-outward/bin/python -c "$$site")/project.pth"
 	@.venv-outward/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-outward.txt \
-	  sb3-contrib trl datasets verifiers
+	  sb3-contrib trl datasets verifiers mcp
+	@.venv-outward/bin/python -m pip install -q --disable-pip-version-check -c constraints-outward.txt openenv
 	@touch $@
 
 test-outward: .venv-outward/.installed

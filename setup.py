@@ -94,6 +94,8 @@ setup(
         "trackio": ["trackio>=0.10"],
         "parquet": ["pyarrow>=17"],
         "verifiers": ["verifiers>=0.1.10", "datasets>=3.0"],
+        "openenv": ["openenv>=0.10"],
+        "mcp": ["mcp>=1.10,<2"],
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],
     },

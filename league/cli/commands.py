@@ -38,7 +38,7 @@ GROUPS = {
         "eval": "evaluate a player, or compare two, by a suite of games",
         "tournament": "play all players against each other, or resume that",
         "play": "play one match against a player, at the terminal",
-        "serve": "serve a snapshot behind OpenAI's chat-completions API",
+        "serve": "serve a snapshot by OpenAI's API, or a seat of a game",
     },
     "measuring": {
         "standings": "show the ranking of a run, and how certain it is",

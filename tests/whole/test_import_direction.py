@@ -7,7 +7,7 @@ from support.source import FILES, PACKAGES, ROOT, imported
 DOORS = {
     "vllm": ["arena/samplers/vllm_process.py"],
     "httpx2": ["arena/samplers/openai_api.py"],
-    "uvicorn": ["arena/serving/web_server.py"],
+    "uvicorn": ["arena/serving/web_server.py", "league/cli/python/openenv_server.py"],
     "h11": ["arena/serving/web_server.py"],
     "starlette": ["arena/serving/web_pages.py"],
     "ray": ["arena/cluster/ray_cluster.py", "learners/rllib/best_response.py"],
@@ -24,6 +24,8 @@ DOORS = {
     "gymnasium": ["games/pettingzoo.py", "games/pettingzoo_parallel.py", "games/outside/pettingzoo_game.py"],
     "verifiers": ["league/cli/python/verifiers_env.py"],
     "datasets": ["league/cli/python/verifiers_env.py"],
+    "openenv": ["league/cli/python/openenv_server.py"],
+    "mcp": ["league/cli/python/mcp_server.py"],
     "textarena": ["games/outside/textarena_game.py"],
     "openskill": ["league/population/results/ratings.py"],
     "rich": [

@@ -1,4 +1,7 @@
-"""``league serve``: a snapshot behind OpenAI's chat-completions API, until Ctrl-C."""
+"""``league serve``: a snapshot behind OpenAI's chat-completions API, or a seat of a game against a player of ours.
+
+With ``--openenv`` and ``--mcp`` the named player takes all seats of ``--game`` but one, which the other side has.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from games.common.destinations import file_to_write
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.text import plain
-from league.cli.parser import THREADS, Parser, add_allow_host, whole_number
+from league.cli.parser import THREADS, Parser, add_allow_host, add_seed_option, whole_number
 
 if TYPE_CHECKING:
     from league.config import RunConfig
@@ -31,13 +34,31 @@ if TYPE_CHECKING:
     from league.population.storage.run_dir import Run
     from roles.role import Role
 
-EXAMPLES = ("runs/pocket", "runs/pocket@main-000120 --port 0 --player served.toml")
+EXAMPLES = (
+    "runs/pocket",
+    "runs/pocket@main-000120 --port 0 --player served.toml",
+    "runs/pocket@main-000120 --openenv --game kuhn_poker",
+    "equilibrium --mcp --game kuhn_poker",
+)
 LOOK = 0.5  # seconds between two checks whether it is ready
 
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
+    parser.add_argument(
+        "snapshot",
+        metavar="RUN@SNAPSHOT",
+        help="a run's newest snapshot, or the one that is named; at a door any PLAYER",
+    )
+    doors = parser.add_mutually_exclusive_group()
+    doors.add_argument(
+        "--openenv", action="store_true", help="serve a seat of --game to trainers by OpenEnv: PLAYER has the others"
+    )
+    doors.add_argument(
+        "--mcp", action="store_true", help="serve a seat of --game to an assistant by MCP, on standard input and output"
+    )
+    parser.add_argument("--game", metavar="GAME", help="what is played with --openenv or --mcp")
+    add_seed_option(parser, "the matches of --openenv and --mcp")
     parser.add_argument(
         "--port", type=whole_number(0, 65_535), default=8000, metavar="N", help="0 takes any free port (default: 8000)"
     )
@@ -65,6 +86,10 @@ class Place(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError for a port that is not available."""
+    if arguments.openenv or arguments.mcp:
+        return _serve_seat(arguments)
+    if arguments.game:
+        raise UsageError("--game says what is played with --openenv or --mcp: give one of them too, or leave it out.")
     from league.population.players.model_engine import ENGINES, Server
 
     servers = {name: kind for name, kind in ENGINES.loaded().items() if kind.server is not None}
@@ -98,6 +123,41 @@ def one_snapshot(text: str, command: str) -> tuple[Run, Snapshot]:
             f"  league {command} {out}{' ORG/NAME' * (command == 'push')}"
         )
     return source, source.population.verify(source.population.get(which) if which else source.population.all()[-1])
+
+
+def _serve_seat(arguments: argparse.Namespace) -> int:
+    """Serve one seat of a game, the others played by the named player, by OpenEnv or by MCP."""
+    from league.cli.python.seat_matches import seat_matches
+    from league.population.players.engines import Engines
+    from league.population.players.settings import PlayerSettings
+
+    door = "--openenv" if arguments.openenv else "--mcp"
+    if not arguments.game:
+        raise UsageError(f"{door} serves a seat of a game: name it with --game, for example --game kuhn_poker.")
+    settings = PlayerSettings(engine=arguments.engine, dtype=arguments.dtype, threads=arguments.threads)
+    with Engines(settings) as engines:
+        if arguments.mcp:
+            from league.cli.python import mcp_server
+
+            mcp_server.serve(seat_matches(arguments.game, arguments.snapshot, engines, seed=arguments.seed, rule="mcp"))
+            return 0
+        from league.cli.python import openenv_server
+
+        matches = seat_matches(arguments.game, arguments.snapshot, engines, seed=arguments.seed, rule="openenv")
+        try:
+            listening = socket.create_server((arguments.host, arguments.port))
+        except OSError as error:
+            raise _refused(arguments, error) from None
+        with listening:
+            host, port = listening.getsockname()[:2]
+            print(
+                f"A seat of {matches.spec.alias} against {plain(arguments.snapshot)} is served at http://{host}:{port} "
+                "by OpenEnv. Ctrl-C stops it.",
+                flush=True,
+            )
+            openenv_server.serve(matches, listening)
+    print("\nThe server has stopped.")
+    return 0
 
 
 def _default_engine(servers: Mapping[str, EngineKind]) -> str:

@@ -39,7 +39,7 @@ Signature = Literal["verl", "trl", "prime_rl", "league"]
 SIGNATURES: tuple[Signature, ...] = get_args(Signature)
 GAP = 2  # tokens of observation between two turns of a seat
 DISCOUNT = TRACE = 1.0  # verl's own defaults of gamma and lam
-_GROUPED = ("index", "uid", "num_generations", "inputs")  # parameters that only whole groups can fill
+_GROUPED = ("index", "uid")  # parameters of verl's that only whole groups can fill; the others always have groups
 
 Floats = NDArray[np.float32]
 
@@ -91,7 +91,7 @@ def foreign_rule(function: Callable[..., Any], signature: str, name: str = "") -
     if not callable(function):
         raise UsageError(f"{name} is {type(function).__name__}, and no function that returns advantages.")
     asked = set(_parameters(name, function))
-    needs = {Need.GROUPS} if asked & set(_GROUPED) else set()
+    needs = {Need.GROUPS} if signature != "verl" or asked & set(_GROUPED) else set()
     needs |= {Need.VALUES} if Need.VALUES in asked else set()
     return RuleVariant(
         name, CreditRule(_theirs(name, function, signature, Need.GROUPS in needs), needs=needs), NO_SETTINGS
