@@ -102,8 +102,8 @@ def check_discounts(config: RunConfig, game: str, roles: Sequence[Role]) -> None
         if on and gamma < 1.0 and not role.fixed:
             raise UsageError(
                 f"credit.{rule}.gamma = {gamma:g} of {game}/{role.name} discounts later rewards, and "
-                f"{' and '.join(on)} keeps what is best to learn only without a discount: what is paid back later would "
-                f"weigh less. Set credit.{rule}.gamma = 1, or leave the other out."
+                f"{' and '.join(on)} keeps what is best to learn only without a discount: what is paid back later "
+                f"would weigh less. Set credit.{rule}.gamma = 1, or leave the other out."
             )
 
 
