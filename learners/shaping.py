@@ -101,7 +101,10 @@ def _gain_potential(episode: Episode, seat: int) -> dict[int, float]:
 def _potential(
     episode: Episode, seat: int, beliefs: Sequence[Sequence[Belief]], value_of: Callable[[float], float]
 ) -> dict[int, float]:
-    """Return, for each turn of a seat, the change in its potential: the mean value of the beliefs, 0 at the end."""
+    """Return, for each turn of a seat, the change in its potential: the mean value of the beliefs, 0 at the end.
+
+    At a turn before a belief was first asked for, its first answer stands in: nothing is known of how it has changed.
+    """
     seat_turns = [index for index, turn in enumerate(episode.turns) if turn.seat == seat]
 
     def at(turn: int) -> float:

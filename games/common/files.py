@@ -56,7 +56,7 @@ def remove_leftovers(folder: Path, below: bool = True) -> None:
         path.unlink()
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str) -> Any:
     """Return the data of a JSON text from outside.
 
     Raises ValueError, which a JSONDecodeError is too, also for one that is nested too deeply to be read, and for half a
@@ -64,7 +64,7 @@ def parse_json(text: str | bytes) -> Any:
     """
     try:
         data = json.loads(text)
-        if (rb"\ud" if isinstance(text, bytes) else r"\ud") in text.lower():
+        if r"\ud" in text.lower():
             json.dumps(data, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -108,7 +108,7 @@ class SimpleNegotiation:
         if self.to_act() is None:
             return Choices((), ())
         standing = self._trade_of(-1) if self._said else None
-        asked = Asked(self._goods, self._stock, not self._is_last(), standing)
+        asked = Stand(self._goods, self._stock, not self._is_last(), standing)
         reader, why = partial(read_reply, asked=asked), partial(_why, asked=asked)
         return FreeText(MOST_CHARACTERS, self._form(), reader, why, thinks=True)
 
@@ -246,7 +246,7 @@ class SimpleNegotiation:
         return str(Trade((self._stock,) * self._goods, (0,) * self._goods))
 
 
-class Asked(NamedTuple):
+class Stand(NamedTuple):
     """What a reply may be in a position."""
 
     goods: int
@@ -255,7 +255,7 @@ class Asked(NamedTuple):
     standing: Trade | None  # the other's offer, as the other means it; None: there is none to accept
 
 
-def reading(text: str, asked: Asked) -> Reading:
+def reading(text: str, asked: Stand) -> Reading:
     """Return a text as one canonical action, its words behind it where they say more."""
     words = utterance(text, MOST_CHARACTERS)
     if words is None:
@@ -278,7 +278,7 @@ def reading(text: str, asked: Asked) -> Reading:
     return Reading(f"{plain.action}{WORDS}{words}")
 
 
-def _word(spoken: str, word: str, asked: Asked) -> Reading:
+def _word(spoken: str, word: str, asked: Stand) -> Reading:
     """Return "accept" or "leave"; a text that accepts may repeat the trade that stands, and no other."""
     if word == ACCEPT and asked.standing is None:
         return Reading(None, "There is no offer to accept yet.")
@@ -289,7 +289,7 @@ def _word(spoken: str, word: str, asked: Asked) -> Reading:
     return Reading(None, f'Your reply says "{word}" and names goods besides: say "{word}" alone, or one offer.')
 
 
-def _offer(trades: set[Trade | None], asked: Asked) -> Reading:
+def _offer(trades: set[Trade | None], asked: Stand) -> Reading:
     """Return the one trade that is offered."""
     clear = sorted(str(trade) for trade in trades if trade is not None)
     if len(trades) > 1:
@@ -312,10 +312,10 @@ def _offer(trades: set[Trade | None], asked: Asked) -> Reading:
     return Reading(clear[0])
 
 
-def read_reply(text: str, asked: Asked) -> str | None:
+def read_reply(text: str, asked: Stand) -> str | None:
     """Return a text as one canonical action; None as ``reading``."""
     return reading(text, asked).action
 
 
-def _why(text: str, asked: Asked) -> str:
+def _why(text: str, asked: Stand) -> str:
     return reading(text, asked).why

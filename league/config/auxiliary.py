@@ -46,6 +46,11 @@ class BeliefsConfig(Section):
         return {"speaking": self.speaking, "gain": self.gain, "listening": self.listening}
 
     @property
+    def potentials(self) -> dict[str, PotentialTerm]:
+        """The uses of beliefs that may be paid as potentials, by name."""
+        return {"speaking": self.speaking, "gain": self.gain}
+
+    @property
     def asked(self) -> bool:
         """Whether probes are asked."""
         return self.ask or any(term.on for term in self.terms.values())

@@ -18,14 +18,14 @@ from games.common.errors import NotEnumerable, UsageError
 from games.pettingzoo import env
 from games.registry import make_game
 from games.talk.offers import GOODS, Trade, all_trades, bundle_text, read_trade, read_word
-from games.talk.simple_negotiation import Asked, read_reply
+from games.talk.simple_negotiation import Stand, read_reply
 from league.population.evaluation.welfare import is_pareto
 from league.theory.exact.sequence_form import sequence_form
 from roles.cards import load_roles
 
 WORDS, LIST = "simple_negotiation", "simple_negotiation(form=1)"
 SMALL = "simple_negotiation(goods=2,stock=1,most=2,turns=3,form=1)"
-ANSWERING = Asked(3, 3, True, Trade((0, 1, 0), (0, 0, 1)))
+ANSWERING = Stand(3, 3, True, Trade((0, 1, 0), (0, 0, 1)))
 FORMS = (
     "offer {give} for {get}",
     "I'll give you {give} for {get}.",

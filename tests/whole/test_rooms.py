@@ -167,7 +167,7 @@ HEADS_TODAY = {
 }
 # Folders of entries: a file is one thing that a name chooses, such as a game, a rule or a command, or what those share.
 ENTRIES = (
-    *("games/native", "games/talk", "games/tasks", "games/wrappers", "learners/advantages", "league/cli"),
+    *("games/native", "games/tasks", "games/wrappers", "learners/advantages", "league/cli"),
     *("learners/values", "league/theory/solvers", "league/population/matchmaking", "league/training/evidence"),
     *("league/training/board/figures", "league/training/board/observers"),
 )

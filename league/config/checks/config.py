@@ -14,6 +14,7 @@ from league.config.checks.features import (
     check_beliefs,
     check_branching,
     check_curriculum,
+    check_discounts,
     check_prediction,
     check_shaping,
     check_teacher_settings,
@@ -63,6 +64,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
             _check_groups(config, game)
             _check_starts(config, game)
             check_branching(config, game, game_roles)
+            check_discounts(config, game, game_roles)
         _check_update_sizes(config, game, game_roles)
 
 

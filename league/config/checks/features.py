@@ -91,6 +91,22 @@ def check_prediction(config: RunConfig, roles: Roles) -> None:
         raise UsageError("prediction.tools.weight: no role that learns has a tool. Set it to 0, or roles.cards.")
 
 
+def check_discounts(config: RunConfig, game: str, roles: Sequence[Role]) -> None:
+    """Raise UsageError for a discount below 1 with potentials or forks, whose promises hold without one."""
+    on = [f"beliefs.{name}.potential" for name, term in config.beliefs.potentials.items() if term.on and term.potential]
+    on += ["branching.rule"] if config.branching.rule is not None else []
+    for role in roles:
+        rule = config.credit.rule_for(game, role.name)
+        settings = config.credit.settings_for(game, role.name) or config.credit.settings_of(rule)
+        gamma = getattr(settings, "gamma", 1.0)
+        if on and gamma < 1.0 and not role.fixed:
+            raise UsageError(
+                f"credit.{rule}.gamma = {gamma:g} of {game}/{role.name} discounts later rewards, and "
+                f"{' and '.join(on)} keeps what is best to learn only without a discount: what is paid back later "
+                f"would weigh less. Set credit.{rule}.gamma = 1, or leave the other out."
+            )
+
+
 def check_branching(config: RunConfig, game: str, roles: Sequence[Role]) -> None:
     """Raise UsageError, with what to set instead, for a game of the run that cannot be branched as configured."""
     settings, spec = config.branching, make_game(game).spec

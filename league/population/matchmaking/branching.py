@@ -144,7 +144,7 @@ def most_replies(turns: int, retries: int) -> int:
     return turns * (1 + retries)
 
 
-class Limits(NamedTuple):
+class ForkLimits(NamedTuple):
     """The limits of forks of one game."""
 
     replies: int  # most, in whole matches and forks together
@@ -156,7 +156,7 @@ class Limits(NamedTuple):
 Scores = Callable[[Sequence[Episode], Sequence[Episode]], list[list[float]]]  # a rule with its settings
 
 
-def branch_points(episodes: Sequence[Episode], scores: Scores, limits: Limits) -> list[BranchPoint]:
+def branch_points(episodes: Sequence[Episode], scores: Scores, limits: ForkLimits) -> list[BranchPoint]:
     """Return the branch points of matches of one game: at most one a match, and none that depends on its future.
 
     The forks of all points together cost at most ``limits.replies`` less what the matches cost.
@@ -185,7 +185,7 @@ def _first(episode: Episode, scores: Sequence[float], bar: float) -> tuple[float
 
 
 def _affordable(
-    scored: Sequence[tuple[float, BranchPoint]], budget: int, limits: Limits
+    scored: Sequence[tuple[float, BranchPoint]], budget: int, limits: ForkLimits
 ) -> list[tuple[float, BranchPoint]]:
     """Return the points of positive score whose forks the budget pays for, the best first."""
     paid = []

@@ -16,7 +16,7 @@ from league.population.matchmaking.branching import (
     BRANCHING_RULES,
     BranchPoint,
     Entropies,
-    Limits,
+    ForkLimits,
     branch_points,
     fork_requests,
 )
@@ -48,7 +48,7 @@ def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: 
     points: list[BranchPoint] = []
     for game, played in by_game.items():
         turns, retries = context.all_specs[game].max_turns, most_retries(context.roles[game])
-        limits = Limits(settings.replies, settings.width, turns, retries)
+        limits = ForkLimits(settings.replies, settings.width, turns, retries)
         points += branch_points(played, scores, limits)
     requests = fork_requests(points, settings.width, context.config.seed, state.next_match)
     state.next_match += len(requests)

@@ -55,6 +55,15 @@ def config(tmp_path):
             ["credit.rule=contribution"],
             "cannot use what the estimator 'critic' says .* progress, preferences, sequential",
         ),
+        (
+            [
+                "branching.rule=entropy",
+                "branching.replies=100000",
+                "credit.rule=reinforce",
+                "credit.reinforce.gamma=0.9",
+            ],
+            "Set credit.reinforce.gamma = 1",
+        ),
         (["credit.rule=contribution", "values.estimator=sequential"], "seats of kuhn_poker are not paid alike"),
         (["values.estimators.kuhn_poker/third=archer"], "no role named 'kuhn_poker/third'"),
         (["values.archer.recencey=1"], "Did you mean values.archer.recency"),
@@ -131,3 +140,12 @@ def test_who_only_speaks_is_not_masked_whatever_the_card_says(config):
         load(config, ['games={"debate(form=1)"={}}', *SHARDED])
     with pytest.raises(UsageError, match="chooses among replies"):
         load(config, ["games={debate={}, kuhn_poker={}}", *SHARDED])
+
+
+def test_a_potential_is_refused_with_a_discount():
+    """F = γ Φ(s') − Φ(s) keeps what is best; the difference without γ does not."""
+    game = "hidden_roles(days=1,form=1)"
+    settings = [f"games={{'{game}'={{matches=8}}}}", "beliefs.gain.weight=0.1", "credit.rule=reinforce"]
+    check = [*settings, "beliefs.gain.potential=true", "credit.reinforce.gamma=0.9"]
+    with pytest.raises(UsageError, match=r"credit.reinforce.gamma = 0.9 of .* and beliefs.gain.potential"):
+        load("pocket", check)

@@ -25,7 +25,7 @@ from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, reque
 from league.population.matchmaking.branching import (
     BRANCHING_RULES,
     BranchPoint,
-    Limits,
+    ForkLimits,
     branch_points,
     fork_requests,
     prefix_of,
@@ -88,7 +88,7 @@ def test_forks_never_cost_more_than_the_budget_and_repeat_nothing(game, retries,
     spent = sum(len(episode.turns) for episode in episodes)
     scores = [[data.draw(st.sampled_from([0.0, 0.5, 1.0])) for _ in episode.turns] for episode in episodes]
     budget = matches * spec.max_turns * (1 + retries) + spare
-    points = branch_points(episodes, drawn(scores), Limits(budget, width, spec.max_turns, retries))
+    points = branch_points(episodes, drawn(scores), ForkLimits(budget, width, spec.max_turns, retries))
     forks = played(game, fork_requests(points, width, 3, 100), roles)
     assert spent + sum(len(fork.turns) for fork in forks) <= budget
     assert len({point.episode.request.index for point in points}) == len(points)  # one point a match
@@ -113,7 +113,7 @@ def test_the_planted_uncertain_turn_is_branched_at():
         return [1.5 if t.observation in planted else 0.1 for t in turns]
 
     retries = most_retries(roles)
-    limits = Limits((8 + 2) * 9 * (1 + retries), 1, 9, retries)
+    limits = ForkLimits((8 + 2) * 9 * (1 + retries), 1, 9, retries)
     points = branch_points(episodes, scoring("entropy", entropies), limits)
     assert len(points) >= 2
     assert all(point.episode.turns[point.turn].observation in planted for point in points)
@@ -136,7 +136,7 @@ def test_the_value_spread_is_that_of_the_returns_after_what_was_seen():
     assert scoring("value_spread")([first], []) == [[0.0] * len(first.turns)], "nothing is known"
 
 
-LOTS = Limits(10**6, 2, 100, 0)
+LOTS = ForkLimits(10**6, 2, 100, 0)
 LEAVES = 5  # of Kuhn poker with known cards
 ALIKE, MIXED = (0, 0, 0, 0), (0, 0, 7, 7)  # deals of four matches: cards 2 and 0; in some of the others 1 and 0
 PASSES = 0.3, 0.45  # how likely each seat passes, at all cards
@@ -223,7 +223,7 @@ def fixed_entropies(turns):
 def test_the_gradient_is_exact_wherever_a_rule_branches(rule, deals, turns):
     """The expectation over all courses of four matches of Kuhn poker and all their forks, with nothing sampled."""
     courses = [leaves(deal) for deal in deals]
-    limits, scores = Limits(4 * 3 + 6, 1, 3, 0), scoring(rule, fixed_entropies)
+    limits, scores = ForkLimits(4 * 3 + 6, 1, 3, 0), scoring(rule, fixed_entropies)
     exact, seen = expected_gradient(courses, lambda _: []), set()
 
     def select(batch):
@@ -258,7 +258,7 @@ def test_what_comes_after_a_turn_does_not_decide_whether_it_is_forked(game, seed
     roles = seat_roles(RolesConfig(reply="free", on_illegal="retry", retries=1), spec)
     requests = [r._replace(deal_seed=seed, sample_seed=seed + r.index) for r in first_matches(game, 6, spec.seats)]
     episodes = played(game, requests, roles)
-    limits = Limits(6 * spec.max_turns * 2 + 3 * spec.max_turns, 1, spec.max_turns, 1)
+    limits = ForkLimits(6 * spec.max_turns * 2 + 3 * spec.max_turns, 1, spec.max_turns, 1)
     match = data.draw(st.integers(0, 5))
     turn = data.draw(st.integers(0, len(episodes[match].turns) - 1))
     (request,) = fork_requests([BranchPoint(episodes[match], turn)], 1, seed, 100)
