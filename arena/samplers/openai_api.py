@@ -84,8 +84,8 @@ class OpenAIApi:
 
     def submit_scored(self, request: ReplyRequest) -> Future[ScoredReply]:
         """Do as ``submit``, and ask for the reply's probability as well."""
-        body, *how = self._prepared(request)
-        return self._thread.submit(self._scored(body | LOGPROBS, *how))
+        body, parse, retries, must_answer = self._prepared(request)
+        return self._thread.submit(self._scored(body | LOGPROBS, parse, retries, must_answer))
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. Raises EngineError if the server fails, UsageError as ``submit`` does."""

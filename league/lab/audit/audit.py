@@ -56,7 +56,7 @@ class AuditReport(NamedTuple):
 class Audit:
     """One audit: players, a plan, and what it has measured so far.
 
-    ``say`` is told each task before it begins.
+    Each task is computed as `league exploitability` and `league match` would, bit for bit.
     """
 
     def __init__(self, names: Sequence[str], engines: Engines, *, minutes: float, replies: int | None = None) -> None:
@@ -79,13 +79,14 @@ class Audit:
         self._results = _Results()
 
     def run(self, say: Callable[[str], None] = lambda _: None) -> AuditReport:
-        """Do what is planned. A task that would begin after the minutes are over is left."""
+        """Do what is planned, and ``say`` each task before it begins; one that would begin too late is left."""
         unfinished = []
         for planned in self.plan.tasks:
             if time.monotonic() - self._begun > self.plan.minutes * 60.0:
                 unfinished.append(planned.task)
                 continue
             say(str(planned.task))
+            self._engines.refresh()
             try:
                 self._do(planned)
             except UsageError as error:

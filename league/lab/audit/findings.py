@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from league.population.evaluation.head_to_head import HeadToHead
 from league.theory.statistics import Estimate
 
 NARROW = 0.005  # of the span of a game's returns: a cycle with a narrower win is on the page, and no finding
+RARE = 0.05  # of the differences that null controls find: below it they are not chance
 TRACE = 0.001  # of a seat's value that is not spoken of
 SHOWN = 3  # cycles of a game among the findings
 MOVED = 0.05  # mean total variation from which a strategy counts as moved by an edit
@@ -109,16 +111,21 @@ def _seats(report: AuditReport) -> Iterator[Finding]:
 
 
 def _controls(report: AuditReport) -> Iterator[Finding]:
-    for one in report.controls:
-        if one.differs:
-            text = f"{one.player} seems to differ from itself in {one.spec.alias} by {interval(one.lead)}. Of twenty "
-            yield Finding(f"{text}such controls one does so by chance; where more do, trust no result here.", False)
-    if report.controls and not any(one.differs for one in report.controls):
+    differing = [one for one in report.controls if one.differs]
+    chance = chance_of(len(differing), len(report.controls))
+    if differing:
+        who = ", ".join(f"{one.player} in {one.spec.alias} by {interval(one.lead)}" for one in differing)
+        text = f"Null control: in {len(differing)} of {len(report.controls)} a player seems to differ from itself "
+        text += f"({who}). At 95 % so many or more come by chance with probability {chance:.2f}"
+        yield Finding(f"{text}{': trust no result here' if chance < RARE else ''}.", chance >= RARE)
+    elif report.controls:
         yield Finding("Null control: no player differs from itself under another name.", True)
-    leading = [one for one in report.fields if planted_leads(one)]
-    for one in leading:
-        text = f"The planted player, {PLANTED}, leads in {one.spec.alias}: what ranks these players there is not skill."
-        yield Finding(text, False)
+    leading = [met for met in report.fields if planted_leads(met)]
+    for met in leading:
+        text = (
+            f"The planted player, {PLANTED}, leads in {met.spec.alias}: nobody plays better than chance there, and no "
+        )
+        yield Finding(f"{text}order of the others is one of skill.", False)
     for forfeit in report.forfeits:
         high = forfeit.lead.high
         if forfeit.opponent == PLANTED and high is not None and high < 0.0 and forfeit.forfeited:
@@ -126,6 +133,12 @@ def _controls(report: AuditReport) -> Iterator[Finding]:
             yield Finding(text, False)
     if report.fields and not leading:
         yield Finding(f"The planted player, {PLANTED}, which never errs and has no skill, leads nowhere.", True)
+
+
+def chance_of(found: int, controls: int) -> float:
+    """Return the probability that so many or more of some controls find a difference at 95 % where there is none."""
+    numbers = range(found, controls + 1)
+    return math.fsum(math.comb(controls, number) * 0.05**number * 0.95 ** (controls - number) for number in numbers)
 
 
 def reads_labels(effect: EditEffect) -> bool:

@@ -145,19 +145,16 @@ def make_plan(
     """
     known: dict[str, Pace] = dict(paces or {})
     left, chosen, left_out = minutes * 60.0, [], []
-    asked: dict[tuple[str, str], float] = {}  # positions of a game that a player will have answered by then
     for task in tasks:
         for name in task.players:
             if name not in known:
                 known[name] = pace_of(players[name, GAMES[0]], replies)
-        planned = _planned(task, players, known, asked, replies)
+        planned = _planned(task, players, known, replies)
         if planned.seconds > left:
             left_out.append(planned)
             continue
         left -= planned.seconds
         chosen.append(planned)
-        if task.kind is Kind.TABLE:
-            asked[task.players[0], task.game] = 1.0
     return Plan(minutes, tuple(chosen), tuple(left_out))
 
 
@@ -193,7 +190,6 @@ def _planned(
     task: Task,
     players: Mapping[tuple[str, str], Player],
     paces: Mapping[str, Pace],
-    asked: Mapping[tuple[str, str], float],
     replies: int | None,
 ) -> Planned:
     """Return a task with its expected seconds and costs."""
@@ -211,10 +207,10 @@ def _planned(
         turns = MATCHES * spec.max_turns
         costs = [match_cost(player, MATCHES * (spec.seats if len(own) == 1 else 1)) for player in own]
         seconds = turns * TURN
-        for name in task.players:
+        for name in dict.fromkeys(task.players):
             pace = paces[name]
             if pace.replies == 1:  # each position is computed once
-                seconds += 0.0 if (name, task.game) in asked else states * pace.seconds
+                seconds += states * pace.seconds
             else:
-                seconds += turns * share * pace.seconds
+                seconds += turns * share * pace.seconds * task.players.count(name)
     return Planned(task, seconds, tuple(cost for cost in costs if cost is not None))

@@ -74,7 +74,11 @@ class Answers:
             ) from None
         except OSError as error:
             raise UsageError(f"The answers {path} cannot be written ({error.strerror}).") from error
-        self._read()
+        try:
+            self._read()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self

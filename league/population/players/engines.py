@@ -74,6 +74,11 @@ class Engines:
             cores = sorted(os.sched_getaffinity(0))[: self.settings.threads]
             os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
 
+    def refresh(self) -> None:
+        """Forget what models have computed: what is asked next is computed as in a command of its own, bit for bit."""
+        for engine in [*self._of_runs.values(), *self._checkpoints.values()]:
+            engine.refresh()
+
     def usage(self) -> dict[str, Usage]:
         """Return the usage of each player behind a server."""
         return {text: engine.usage() for text, engine in self._remote.items()}

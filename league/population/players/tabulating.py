@@ -13,7 +13,7 @@ from games.spec import Game, labels
 from league.theory.exact.exploitability import PolicyTable, information_positions
 from league.theory.exact.states import Key
 from roles.replies import parse_reply
-from roles.role import ReplyForm, Role
+from roles.role import OnIllegal, ReplyForm, Role
 from roles.truncation import NO_TRUNCATION
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def known_row(role: Role, legal: Sequence[str], logprobs: Mapping[str, float]) -
     missing = [action for action, mass in masses.items() if mass == 0.0]
     if left < -UNSEEN or not any(masses.values()):  # they are not the probabilities of these replies
         return None
-    if role.conduct.on_illegal.value == "mask" and len(missing) == 1 and left > 0.0:
+    if role.conduct.on_illegal is OnIllegal.MASK and len(missing) == 1 and left > 0.0:
         masses[missing[0]], left = left, 0.0
     if left > UNSEEN:
         return None

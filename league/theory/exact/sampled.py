@@ -126,12 +126,13 @@ class _Replies:
             replies = rng.permutation(np.repeat(np.arange(len(counted)), counted))
             for part, own in zip(parts, np.array_split(replies, FOLDS), strict=True):
                 part[key] = tuple(np.bincount(own, minlength=len(counted)).tolist())
-        return [(self._with({k: self._counts[k] - part[k] for k in part}), self._with(part)) for part in parts]
+        rests = [{key: tuple((self._counts[key] - part[key]).tolist()) for key in part} for part in parts]
+        return [(self._with(rest), self._with(part)) for rest, part in zip(rests, parts, strict=True)]
 
-    def _with(self, counts: Mapping[Key, Sequence[int]]) -> _Replies:
+    def _with(self, counts: Counts) -> _Replies:
         rows = dict(self._table.probabilities)
         rows.update((key, tuple((np.asarray(row) / np.sum(row)).tolist())) for key, row in counts.items())
-        return _Replies(self._form, PolicyTable(self._table.game, rows), {k: tuple(row) for k, row in counts.items()})
+        return _Replies(self._form, PolicyTable(self._table.game, rows), counts)
 
 
 def _smoothed(counts: Sequence[int] | NDArray[np.int64]) -> Floats:
@@ -155,7 +156,7 @@ def _responses(form: SequenceForm, rows: Sequence[Sequence[float]]) -> list[Floa
     for seat in range(form.seats):
         _, best = form.response(seat, plan[np.delete(form.last, seat, axis=1)].prod(axis=1))
         chosen = [
-            np.eye(len(ids))[best[index]] if index in best else np.full(len(ids), 1.0 / len(ids))
+            (np.eye(len(ids))[best[index]] if index in best else np.full(len(ids), 1.0 / len(ids))).tolist()
             for index, ids in enumerate(form.legal)
         ]
         responses.append(form.plan(chosen)[:, None])

@@ -211,13 +211,6 @@ def test_it_may_be_an_anchor_or_a_guest():
         outside_engines(("opnai:m",), "matchmaking.guests", engines)
 
 
-def test_a_table_of_a_player_that_costs_is_refused(capsys):
-    with Server() as server:
-        _, err = run_league(capsys, 2, "exploitability", player_name(server), "--game", "kuhn_poker")
-    assert "1,024 requests" in err
-    assert len(server.seen) == 1
-
-
 def test_without_httpx2_it_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
     monkeypatch.delitem(__import__("sys").modules, "arena.samplers.openai_api", raising=False)
