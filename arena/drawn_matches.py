@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from arena.errors import one_for_each
 from arena.match_rng import SALT, MatchRng
-from arena.records import Choice, Draws, EndReason, Episode, MatchRequest, ReplyRequest, Turn
+from arena.records import DrawnChoice, Draws, EndReason, Episode, MatchRequest, ReplyRequest, Turn
 from arena.referee import TurnRecord, unmasked_reply
 from games.openspiel.positions import Chance, Position, SharesPositions, next_random
 from games.spec import Game
@@ -27,7 +27,7 @@ MOST_NODES = 50_000  # of a line-up's tree; then a new one is begun, so that a l
 
 _FINISHED = EndReason.FINISHED
 _MASK = (1 << 64) - 1
-_UNUSED = MatchRng()  # of requests that are answered by a ``Choice``: that draws nothing
+_UNUSED = MatchRng()  # of requests that are answered by a ``DrawnChoice``: that draws nothing
 
 
 class End(NamedTuple):
@@ -51,13 +51,13 @@ class _Node:
         self.size = 0  # branches
         self.request: ReplyRequest | None = None
         self.engine: Draws | None = None
-        self.choice: Choice | None = None  # None: not asked yet
+        self.choice: DrawnChoice | None = None  # None: not asked yet
         self.end: End | None = None
         if isinstance(place, Chance):
             self.cuts, self.size = place.cumulative, len(place.outcomes)
             self.next = [None] * self.size
 
-    def decide(self, choice: Choice) -> None:
+    def decide(self, choice: DrawnChoice) -> None:
         """Take the replies between which the seat draws."""
         self.choice, self.cuts, self.size = choice, choice.cumulated, len(choice.replies)
         self.next = [None] * self.size

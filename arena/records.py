@@ -259,7 +259,7 @@ class Believing(Protocol):
         ...
 
 
-class Choice(NamedTuple):
+class DrawnChoice(NamedTuple):
     """The replies to one position, of which one number draws one."""
 
     replies: list[Reply]  # [A]
@@ -277,13 +277,13 @@ class Choice(NamedTuple):
 class Draws(Protocol):
     """A Sampler that draws each reply with one number, from what depends on player, role and position alone.
 
-    ``choices`` holds until players' weights change, and ``sample`` draws from it as ``Choice.draw`` does.
+    ``choices`` holds until players' weights change, and ``sample`` draws from it as ``DrawnChoice.draw`` does.
     """
 
     alone: bool  # whether a choice is the same, to the last bit, whatever else is asked in the same call
     tokens: int  # prompt and reply tokens that the replies so far consist of
 
-    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """Return what ``sample`` draws from, for requests of ``choice`` roles; nothing is drawn."""
         ...
 
@@ -298,7 +298,7 @@ class Tabular(Protocol):
 
 
 @runtime_checkable
-class Scoring(Protocol):
+class TellsLogprobs(Protocol):
     """An engine whose replies may come with their probabilities, though it cannot list those of all replies."""
 
     def tells_logprobs(self) -> bool:

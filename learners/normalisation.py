@@ -200,3 +200,16 @@ _WEIGHTS: dict[str, Callable[[_Batch], TokenWeights]] = {
     "rollout_mean": _rollout_mean,
     "prompt_mean": _prompt_mean,
 }
+
+
+class Mismatch(NamedTuple):
+    """What becomes of tokens whose ratio, p learner / p sampler, is far from 1; no gradient goes through it.
+
+    ``truncate``: all weigh min(ratio, ``truncate``); with None nothing is weighed. The others weigh by the ratio, and
+    leave out what is outside of ``low`` to ``high``: ``mask`` a token, ``sequence_mask`` a reply by its tokens'
+    geometric mean, ``drop`` a reply of which one token is outside. A ``choice`` reply is one token here.
+    """
+
+    kind: str = "truncate"
+    low: float = 0.5
+    high: float = 2.0

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arena.records import Choice, Reply, ReplyRequest
+from arena.records import DrawnChoice, Reply, ReplyRequest
 from games.abilities import GivesBeliefs
 from games.common.errors import UsageError
 from games.spec import FreeText, GameSpec, HasScripts
@@ -62,9 +62,9 @@ class Random:
             for request in requests
         ]
 
-    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """See ``Draws``."""
-        return [Choice([Reply(format_reply(one.role, action)) for action in one.legal]) for one in requests]
+        return [DrawnChoice([Reply(format_reply(one.role, action)) for action in one.legal]) for one in requests]
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the uniform distribution over each request's legal actions."""
@@ -166,10 +166,10 @@ class Equilibrium:
             for request, weights in zip(requests, self.distributions(requests), strict=True)
         ]
 
-    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """See ``Draws``; ``random.choices`` draws in the same way. Raises UsageError as ``sample`` does."""
         return [
-            Choice([Reply(format_reply(one.role, action)) for action in one.legal], list(accumulate(weights)))
+            DrawnChoice([Reply(format_reply(one.role, action)) for action in one.legal], list(accumulate(weights)))
             for one, weights in zip(requests, self.distributions(requests), strict=True)
         ]
 

@@ -22,7 +22,7 @@ from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
 from arena.lm.tokenization import MAX_CACHED_PROMPTS
-from arena.records import Choice, Refusal, Reply, ReplyRequest, TokenTrace
+from arena.records import DrawnChoice, Refusal, Reply, ReplyRequest, TokenTrace
 from arena.samplers.pass_cache import PassCache
 from games.common.errors import unknown_name
 from roles.chat_text import as_chat
@@ -73,8 +73,8 @@ class TorchLM:
         self._kept: set[str] = set()  # those of them whose weights do not change
         self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
-        self._choices: dict[_PromptKey, Choice] = {}
-        self._by_themselves: dict[_PromptKey, Choice] = {}  # the same, each computed alone
+        self._choices: dict[_PromptKey, DrawnChoice] = {}
+        self._by_themselves: dict[_PromptKey, DrawnChoice] = {}  # the same, each computed alone
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
         self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
@@ -170,7 +170,7 @@ class TorchLM:
                 self.tokens += _length(reply)
         return [reply for reply in replies if reply is not None]
 
-    def choices(self, requests: Sequence[ReplyRequest]) -> list[Choice]:
+    def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """See ``Draws``."""
         return self._choice_distributions(requests)
 
@@ -195,7 +195,7 @@ class TorchLM:
 
     def _choice_distributions(
         self, requests: Sequence[ReplyRequest], *, probes: bool = False, alone: bool = False
-    ) -> list[Choice]:
+    ) -> list[DrawnChoice]:
         """Return each request's distribution; those that are not cached are computed in batches, or each ``alone``."""
         keys, known = [_prompt_key(r) for r in requests], self._by_themselves if alone else self._choices
         cached = [known.get(key) for key in keys]
@@ -211,7 +211,7 @@ class TorchLM:
     @torch.inference_mode()
     def _compute(
         self, player: str, temperature: float, keys: list[_PromptKey], probes: bool
-    ) -> dict[_PromptKey, Choice]:
+    ) -> dict[_PromptKey, DrawnChoice]:
         """Return the distributions of a player's prompts."""
         lm = self.model_of(player)
         passes = self._passes.setdefault((player, probes), PassCache(lm, live=player in self._live.keys() - self._kept))
@@ -309,14 +309,14 @@ class TorchLM:
 
 def _choice_distribution(
     key: _PromptKey, prompt: Tokens, trie: ReplyTrie, nodes: list[list[float]], version: int | None
-) -> Choice:
+) -> DrawnChoice:
     """Return the distribution of one prompt from the masked log-probs of its trie's nodes."""
     by_token = [token_logprobs(trie, nodes, reply) for reply in range(len(trie.replies))]
     replies = [
         Reply(text, TokenTrace(key.player, prompt, ids, logprobs, key.legal, key.role.temperature, version=version))
         for text, ids, logprobs in zip(trie.replies, trie.tokens, by_token, strict=True)
     ]
-    return Choice(replies, list(accumulate(exp(sum(logprobs)) for logprobs in by_token)))
+    return DrawnChoice(replies, list(accumulate(exp(sum(logprobs)) for logprobs in by_token)))
 
 
 def _length(reply: Reply) -> int:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from games.common.section import Section
 from league.config import RunConfig
 from learners.losses.distillation import Distillation
-from learners.losses.objective import EntropyBand, Mismatch, Objective, Surrogate
+from learners.losses.objective import EntropyBand, Objective, Surrogate
 from learners.losses.term import WeightedTerm
-from learners.normalisation import Normalisation
+from learners.normalisation import Mismatch, Normalisation
 from learners.update.learner import StepSettings
 
 

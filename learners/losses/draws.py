@@ -17,7 +17,7 @@ from torch import Tensor
 from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow
 from learners.losses.distributions import within
-from learners.losses.objective import Mismatch
+from learners.normalisation import Mismatch
 
 NEAR = (0.9, 1.1)  # ratios that count as no mismatch, in the metric of how many are outside
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from games.common.registry import family
 from games.common.section import Section
 from learners.losses.term import LossNeed
-from learners.normalisation import CONSTANT, Normalisation
+from learners.normalisation import CONSTANT, Mismatch, Normalisation
 
 
 class Surrogate(NamedTuple):
@@ -31,19 +31,6 @@ class EntropyBand(NamedTuple):
     low: float = 0.8
     high: float = 1.2
     decay: float = 0.9  # weight of the old mean when an update folds in a new one
-
-
-class Mismatch(NamedTuple):
-    """What becomes of tokens whose ratio, p learner / p sampler, is far from 1; no gradient goes through it.
-
-    ``truncate``: all weigh min(ratio, ``truncate``); with None nothing is weighed. The others weigh by the ratio, and
-    leave out what is outside of ``low`` to ``high``: ``mask`` a token, ``sequence_mask`` a reply by its tokens'
-    geometric mean, ``drop`` a reply of which one token is outside. A ``choice`` reply is one token here.
-    """
-
-    kind: str = "truncate"
-    low: float = 0.5
-    high: float = 2.0
 
 
 class Objective(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 
 from arena import drawn_matches
 from arena.drawn_matches import Lineups, draws
-from arena.records import Choice, Episode, MatchRequest, Reply
+from arena.records import DrawnChoice, Episode, MatchRequest, Reply
 from arena.samplers.scripted import Always, Equilibrium, Random
 from arena.scheduler import play
 from games.common.seeds import derive_seed
@@ -116,7 +116,7 @@ def test_an_illegal_reply_of_a_masked_role_is_an_error():
         sample = Random.sample
 
         def choices(self, requests):
-            return [Choice([Reply("fly")]) for _ in requests]
+            return [DrawnChoice([Reply("fly")]) for _ in requests]
 
     Wrong.sample = lambda self, requests: []
     with pytest.raises(RuntimeError, match=r"answered 'fly'.*does not mask"):

@@ -47,7 +47,8 @@ ORDER = {
         *("backends", "loop"),
     ),
     "league.lab": (
-        *("attacks", "breeding", "opponents", "credit", "latent", "standings", "comparisons", "reports", "sweeps"),
+        *("attacks", "breeding", "opponents", "credit", "latent", "standings", "comparisons", "reports", "audit"),
+        *("sweeps",),
     ),
 }
 # Beyond the order: these import nothing of those.
@@ -62,6 +63,7 @@ EXCEPTIONS = {
     ("loop", "evolve.py: exploiters"): "evolving adds policies: new ones get weights",
     ("loop", "evolve.py: imitation"): "a generation may imitate the last one's play",
     ("loop", "evolve.py: teacher"): "a teacher may be named by what is bred",
+    ("loop", "loop.py: async_learners"): "where matches flow, a batch is taken when it is due",
     ("loop", "loop.py: distil"): "a distilled snapshot is due by iteration",
     ("loop", "loop.py: exploiters"): "an exploiter is frozen and reset by iteration",
     ("loop", "loop.py: shaping"): "paid between play and learning",
@@ -75,6 +77,7 @@ EXCEPTIONS = {
     ("loop", "session.py: programs"): "a session listens for them",
     ("loop", "session.py: starts"): "a pool begins with the run",
     ("loop", "session.py: teacher"): "teachers are loaded once",
+    ("loop", "stream.py: async_learners"): "its settings",
     ("parameters", "league/cli/python/sweeps.py:sweep"): "public, and each is one option of the command",
     ("parameters", "league/lab/sweeps/side_by_side.py:_SideBySide.__init__"): "as run_side_by_side, which it serves",
     ("parameters", "league/lab/sweeps/side_by_side.py:run_side_by_side"): "what a sweep's processes need to know",
@@ -108,6 +111,7 @@ EXCEPTIONS = {
     ("short", "league/__main__.py"): "what `python -m league` runs",
     ("short", "league/config/context.py"): "what all parts of a run share, derived once",
     ("short", "league/config/names.py"): "the types of fields that choose an entry, one a family",
+    ("short", "league/lab/audit/page.py"): "the page, beside what it shows",
     ("short", "league/lab/credit/fidelity.py"): "one measure of credit",
     ("short", "league/lab/credit/learned.py"): "estimators as credit rules, beside exact and sampled ones",
     ("short", "league/lab/latent/folder.py"): "the files of LSPO, beside its maths",

@@ -80,8 +80,10 @@ ALSO_WORDS = {
     "matches": ["league/training/monitors/live_view.py"],  # a column
     "mixture": [  # RUN@mixture
         *("league/cli/training/distil.py", "league/population/players/fixed.py"),
-        "league/population/storage/run_dir.py",
+        *("league/population/storage/run_dir.py", "league/cli/playing/serve.py"),
+        "league/population/players/player.py",
     ],
+    "gap": ["league/training/learning/iteration.py", "league/training/learning/learner.py"],  # a metric
 }
 
 

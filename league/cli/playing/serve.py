@@ -119,7 +119,7 @@ def one_snapshot(text: str, command: str) -> tuple[Run, Snapshot]:
         out = shlex.quote(f"{source.path}-distilled")
         raise UsageError(
             f"{text} is a whole population, one snapshot drawn for each match, and league {command} takes one model. "
-            f"Make one that plays as it does on average:\n  league distil {shlex.quote(text)} -o {out}\n"
+            f"Make one that plays as it does on average:\n  league lab distil {shlex.quote(text)} -o {out}\n"
             f"  league {command} {out}{' ORG/NAME' * (command == 'push')}"
         )
     return source, source.population.verify(source.population.get(which) if which else source.population.all()[-1])

@@ -56,7 +56,7 @@ def key_of(request: ReplyRequest, number: int) -> AnswerKey:
     return AnswerKey(request.player, role.game, role.seat, request.observation, prompt, number)
 
 
-class Answers:
+class KeptAnswers:
     """The file; a context manager. One process at a time has it. Raises UsageError where it cannot be used."""
 
     def __init__(self, path: Path) -> None:
@@ -119,15 +119,15 @@ class Answers:
             os.ftruncate(self._handle, whole)  # a kill cut the last line short
 
 
-def kept_in(path: str | Path | None) -> AbstractContextManager[Answers | None]:
+def kept_in(path: str | Path | None) -> AbstractContextManager[KeptAnswers | None]:
     """Return the answers of a file, as a context manager; of None where there is no file."""
-    return nullcontext() if path is None else Answers(Path(path).expanduser())
+    return nullcontext() if path is None else KeptAnswers(Path(path).expanduser())
 
 
 class KeptPlayer:
     """The engine of an endpoint whose answers are kept: asked only for those that are not there yet."""
 
-    def __init__(self, engine: OpenAIApi, answers: Answers) -> None:
+    def __init__(self, engine: OpenAIApi, answers: KeptAnswers) -> None:
         self._engine, self._answers = engine, answers
 
     @property
@@ -148,7 +148,7 @@ class KeptPlayer:
         self._engine.probe()
 
     def tells_logprobs(self) -> bool:
-        """See ``Scoring``."""
+        """See ``TellsLogprobs``."""
         return self._engine.tells_logprobs()
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:
@@ -164,7 +164,7 @@ class KeptPlayer:
         return self._engine.all_of(self.submit, requests)
 
     def score(self, requests: Sequence[ReplyRequest]) -> list[ScoredReply]:
-        """See ``Scoring``."""
+        """See ``TellsLogprobs``."""
         return self._engine.all_of(self.submit_scored, requests)
 
     def _kept(

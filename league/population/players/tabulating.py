@@ -6,9 +6,9 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from arena.records import ReplyRequest, Sampler, Scoring, Tabular
+from arena.records import ReplyRequest, Sampler, Tabular, TellsLogprobs
 from games.spec import Game, labels
 from league.theory.exact.exploitability import PolicyTable, information_positions
 from league.theory.exact.states import Key
@@ -16,15 +16,26 @@ from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
 from roles.truncation import NO_TRUNCATION
 
-if TYPE_CHECKING:
-    from league.population.players.player import Player
+
+class Readable(Protocol):
+    """Who can be asked: a Player."""
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        """By seat."""
+        ...
+
+    def engine_of(self, identity: str) -> Sampler:
+        """Return the engine that answers for a player id."""
+        ...
+
 
 REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
 SCORED_AT_ONCE = 8  # replies whose probabilities are asked for before it is looked whether they are enough
 UNSEEN = 1e-3  # share of a state's replies that may be unknown where the rest are known by their log-probs
 
 
-class Source(StrEnum):
+class ReadFrom(StrEnum):
     """What a table was read from."""
 
     PROBABILITIES = "probabilities"  # the engine's own: exact
@@ -38,7 +49,7 @@ class TabulatedPolicy(NamedTuple):
     table: PolicyTable
     exact: bool  # False: estimated from sampled replies, or read from an endpoint's log-probs
     illegal_rate: float  # of the sampled replies; the table holds the shares of the legal ones
-    source: Source = Source.PROBABILITIES  # the least certain of its states'
+    source: ReadFrom = ReadFrom.PROBABILITIES  # the least certain of its states'
     replies: int = 0  # that were sampled
     # legal replies by action, ascending ids, of the states that were counted; None: of a mixture of such tables
     counts: Mapping[Key, tuple[int, ...]] | None = {}
@@ -52,7 +63,7 @@ class TabulatedPolicy(NamedTuple):
         replies = sum(reader.replies for reader in readers)
         rate = sum(reader.illegal for reader in readers) / replies if replies else 0.0
         counted = counts is None or bool(counts)
-        source = Source.REPLIES if counted else Source.LOGPROBS if replies else Source.PROBABILITIES
+        source = ReadFrom.REPLIES if counted else ReadFrom.LOGPROBS if replies else ReadFrom.PROBABILITIES
         unseen = max((row.unseen for reader in readers for row in reader.rows), default=0.0)
         return cls(table, not replies, rate, source, replies, counts, unseen)
 
@@ -69,7 +80,7 @@ class PolicyReader:
     """Reads a player id's distributions from its engine, and counts the replies that had to be sampled."""
 
     def __init__(
-        self, player: Player, identity: str, rng: random.Random, replies_per_state: int = REPLIES_PER_STATE
+        self, player: Readable, identity: str, rng: random.Random, replies_per_state: int = REPLIES_PER_STATE
     ) -> None:
         self._player, self._identity, self._rng = player, identity, rng
         self._replies_per_state = replies_per_state
@@ -82,7 +93,7 @@ class PolicyReader:
         engine = self._player.engine_of(self._identity)
         if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
             self.rows = [StateRow(row) for row in engine.distributions(requests)]
-        elif isinstance(engine, Scoring) and all(map(_plain, requests)) and engine.tells_logprobs():
+        elif isinstance(engine, TellsLogprobs) and all(map(_plain, requests)) and engine.tells_logprobs():
             self.rows = [self._scored(engine, request) for request in requests]
         else:
             self.rows = [self._counted(engine, request) for request in requests]
@@ -106,7 +117,7 @@ class PolicyReader:
         replies = engine.sample([request] * self._replies_per_state)
         return self._row(request, [reply.text for reply in replies])
 
-    def _scored(self, engine: Scoring, request: ReplyRequest) -> StateRow:
+    def _scored(self, engine: TellsLogprobs, request: ReplyRequest) -> StateRow:
         """Return the actions' probabilities from those of the replies that were drawn, as soon as they are all but all.
 
         Of one text its probability is known once it was drawn, and different texts add up. Where they do not come near

@@ -39,7 +39,7 @@ def test_a_mixture_is_no_single_model_and_distil_makes_one(command, run_dir, sai
     name, *rest = command
     status, words = said(name, f"{run_dir}@mixture", *rest)
     assert status == 2
-    assert f"league distil {run_dir}@mixture -o {run_dir}-distilled\n  league {name} {run_dir}-distilled" in words
+    assert f"league lab distil {run_dir}@mixture -o {run_dir}-distilled\n  league {name} {run_dir}-distilled" in words
 
 
 def test_serve_refuses_an_unknown_engine_before_it_opens_the_run(said):

@@ -7,7 +7,7 @@ import torch
 
 from learners.batching import Draw, FreeRow
 from learners.losses.draws import DrawTensors
-from learners.losses.objective import Mismatch
+from learners.normalisation import Mismatch
 
 RATIOS = ([1.0, 1.5, 4.0], [0.9, 1.0, 1.05], [0.1])  # p learner / p sampler of three replies' tokens
 
