@@ -56,7 +56,7 @@ def key_of(request: ReplyRequest, number: int) -> AnswerKey:
     return AnswerKey(request.player, role.game, role.seat, request.observation, prompt, number)
 
 
-class KeptAnswers:
+class AnswerStore:
     """The file; a context manager. One process at a time has it. Raises UsageError where it cannot be used."""
 
     def __init__(self, path: Path) -> None:
@@ -119,15 +119,15 @@ class KeptAnswers:
             os.ftruncate(self._handle, whole)  # a kill cut the last line short
 
 
-def kept_in(path: str | Path | None) -> AbstractContextManager[KeptAnswers | None]:
+def kept_in(path: str | Path | None) -> AbstractContextManager[AnswerStore | None]:
     """Return the answers of a file, as a context manager; of None where there is no file."""
-    return nullcontext() if path is None else KeptAnswers(Path(path).expanduser())
+    return nullcontext() if path is None else AnswerStore(Path(path).expanduser())
 
 
 class KeptPlayer:
     """The engine of an endpoint whose answers are kept: asked only for those that are not there yet."""
 
-    def __init__(self, engine: OpenAIApi, answers: KeptAnswers) -> None:
+    def __init__(self, engine: OpenAIApi, answers: AnswerStore) -> None:
         self._engine, self._answers = engine, answers
 
     @property

@@ -35,7 +35,7 @@ SCORED_AT_ONCE = 8  # replies whose probabilities are asked for before it is loo
 UNSEEN = 1e-3  # share of a state's replies that may be unknown where the rest are known by their log-probs
 
 
-class ReadFrom(StrEnum):
+class TableSource(StrEnum):
     """What a table was read from."""
 
     PROBABILITIES = "probabilities"  # the engine's own: exact
@@ -49,7 +49,7 @@ class TabulatedPolicy(NamedTuple):
     table: PolicyTable
     exact: bool  # False: estimated from sampled replies, or read from an endpoint's log-probs
     illegal_rate: float  # of the sampled replies; the table holds the shares of the legal ones
-    source: ReadFrom = ReadFrom.PROBABILITIES  # the least certain of its states'
+    source: TableSource = TableSource.PROBABILITIES  # the least certain of its states'
     replies: int = 0  # that were sampled
     # legal replies by action, ascending ids, of the states that were counted; None: of a mixture of such tables
     counts: Mapping[Key, tuple[int, ...]] | None = {}
@@ -63,7 +63,7 @@ class TabulatedPolicy(NamedTuple):
         replies = sum(reader.replies for reader in readers)
         rate = sum(reader.illegal for reader in readers) / replies if replies else 0.0
         counted = counts is None or bool(counts)
-        source = ReadFrom.REPLIES if counted else ReadFrom.LOGPROBS if replies else ReadFrom.PROBABILITIES
+        source = TableSource.REPLIES if counted else TableSource.LOGPROBS if replies else TableSource.PROBABILITIES
         unseen = max((row.unseen for reader in readers for row in reader.rows), default=0.0)
         return cls(table, not replies, rate, source, replies, counts, unseen)
 
