@@ -47,7 +47,7 @@ ORDER = {
         *("backends", "loop"),
     ),
     "league.lab": (
-        *("attacks", "breeding", "opponents", "credit", "latent", "standings", "comparisons", "reports", "sweeps"),
+        *("attacks", "breeding", "opponents", "credit", "latent", "standings", "comparisons", "reports", "audit", "sweeps"),
     ),
 }
 # Beyond the order: these import nothing of those.
