@@ -266,7 +266,7 @@ class Tabular(Protocol):
 
 
 @runtime_checkable
-class Scoring(Protocol):
+class TellsLogprobs(Protocol):
     """An engine whose replies may come with their probabilities, though it cannot list those of all replies."""
 
     def tells_logprobs(self) -> bool:

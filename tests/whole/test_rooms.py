@@ -47,7 +47,18 @@ ORDER = {
         *("backends", "loop"),
     ),
     "league.lab": (
-        *("attacks", "breeding", "opponents", "credit", "latent", "standings", "comparisons", "reports", "audit", "sweeps"),
+        *(
+            "attacks",
+            "breeding",
+            "opponents",
+            "credit",
+            "latent",
+            "standings",
+            "comparisons",
+            "reports",
+            "audit",
+            "sweeps",
+        ),
     ),
 }
 # Beyond the order: these import nothing of those.
@@ -108,6 +119,7 @@ EXCEPTIONS = {
     ("short", "league/__main__.py"): "what `python -m league` runs",
     ("short", "league/config/context.py"): "what all parts of a run share, derived once",
     ("short", "league/config/names.py"): "the types of fields that choose an entry, one a family",
+    ("short", "league/lab/audit/page.py"): "what a page is given, beside its template",
     ("short", "league/lab/credit/fidelity.py"): "one measure of credit",
     ("short", "league/lab/credit/learned.py"): "estimators as credit rules, beside exact and sampled ones",
     ("short", "league/lab/latent/folder.py"): "the files of LSPO, beside its maths",
@@ -122,7 +134,6 @@ EXCEPTIONS = {
     ("short", "league/population/players/believer.py"): "one kind of player",
     ("short", "league/population/results/judges.py"): "one measure: judges' verdicts beside the truth",
     ("short", "league/population/storage/full_disk.py"): "one kind of error, of all libraries",
-    ("short", "league/population/storage/lock.py"): "filelock in one file",
     ("short", "league/population/storage/members.py"): "records that matchmaking and training share",
     ("short", "league/theory/exact/least_exploitable.py"): "one solver",
     ("short", "league/theory/exact/regret.py"): "both exact regrets, from one paper",

@@ -21,7 +21,7 @@ from league.lab.audit.measures import (
     forfeits_of,
     later_and_earlier,
 )
-from league.lab.audit.plan import GAMES, MATCHES, PLANTED, Kind, Plan, Planned, Task, make_plan, tasks_of
+from league.lab.audit.plan import GAMES, MATCHES, PLANTED, AuditTask, Kind, Plan, Planned, make_plan, tasks_of
 from league.population.evaluation.asking_cost import replies_for
 from league.population.evaluation.exploitability_report import ExploitabilityReport, measure
 from league.population.evaluation.head_to_head import HeadToHead, compare
@@ -40,8 +40,10 @@ class AuditReport(NamedTuple):
     players: tuple[str, ...]  # as they were named
     lines: tuple[tuple[str, ...], ...]  # checkpoints of one run, oldest first
     plan: Plan
-    unfinished: tuple[Task, ...]  # planned, but the minutes were over
-    refused: tuple[tuple[Task, str], ...]  # that a player cannot do, with the reason: a script may know one game only
+    unfinished: tuple[AuditTask, ...]  # planned, but the minutes were over
+    refused: tuple[
+        tuple[AuditTask, str], ...
+    ]  # that a player cannot do, with the reason: a script may know one game only
     exploitabilities: tuple[ExploitabilityReport, ...]  # by game and player, in the order of the plan
     fields: tuple[Field, ...]
     progress: tuple[LaterEarlier, ...]
@@ -112,7 +114,7 @@ class Audit:
         else:
             results.matches.append(result)
 
-    def _report(self, unfinished: tuple[Task, ...]) -> AuditReport:
+    def _report(self, unfinished: tuple[AuditTask, ...]) -> AuditReport:
         results = self._results
         games = [game for game in GAMES if game in results.tables]
         ranked = (*self.names, PLANTED)
@@ -156,7 +158,7 @@ class _Results:
     tables: dict[str, dict[str, TabulatedPolicy]] = field(default_factory=dict)  # by game and player
     exploitabilities: list[ExploitabilityReport] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
-    refused: list[tuple[Task, str]] = field(default_factory=list)
+    refused: list[tuple[AuditTask, str]] = field(default_factory=list)
     matches: list[HeadToHead] = field(default_factory=list)
 
 

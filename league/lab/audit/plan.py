@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from arena.records import ReplyRequest, Scoring, Tabular
+from arena.records import ReplyRequest, Tabular, TellsLogprobs
 from games.registry import make_game
 from games.spec import labels
 from league.population.evaluation.asking_cost import (
@@ -51,7 +51,7 @@ class Kind(StrEnum):
     MATCH = "match"
 
 
-class Task(NamedTuple):
+class AuditTask(NamedTuple):
     """One thing to be measured."""
 
     kind: Kind
@@ -71,7 +71,7 @@ class Task(NamedTuple):
 class Planned(NamedTuple):
     """A task with what it is expected to take."""
 
-    task: Task
+    task: AuditTask
     seconds: float
     costs: tuple[AskingCost, ...]  # at endpoints
 
@@ -112,28 +112,28 @@ class Pace(NamedTuple):
     replies: int  # at each information state, as expected; 1 where probabilities are known
 
 
-def tasks_of(players: Sequence[str], checkpoints: Sequence[str]) -> Iterator[Task]:
+def tasks_of(players: Sequence[str], checkpoints: Sequence[str]) -> Iterator[AuditTask]:
     """Yield all that could be measured, the most worth first; ``checkpoints`` are earlier ones, of tables alone."""
     field = list(dict.fromkeys([*players, PLANTED]))
     pairs = [pair for pair in itertools.combinations(players, 2) if PLANTED not in pair]
-    yield from (Task(Kind.TABLE, GAMES[0], (name,)) for name in [*field, *checkpoints])
+    yield from (AuditTask(Kind.TABLE, GAMES[0], (name,)) for name in [*field, *checkpoints])
     yield from _met(GAMES[0], players)
-    yield from (Task(Kind.EDIT, edit.format(GAMES[0]), (name,)) for edit in EDITS for name in players)
-    yield from (Task(Kind.MATCH, GAMES[0], pair) for pair in pairs)
+    yield from (AuditTask(Kind.EDIT, edit.format(GAMES[0]), (name,)) for edit in EDITS for name in players)
+    yield from (AuditTask(Kind.MATCH, GAMES[0], pair) for pair in pairs)
     for game in GAMES[1:]:
-        yield from (Task(Kind.TABLE, game, (name,)) for name in [*field, *checkpoints])
+        yield from (AuditTask(Kind.TABLE, game, (name,)) for name in [*field, *checkpoints])
     for game in MET_IN[1:]:
         yield from _met(game, players)
-        yield from (Task(Kind.MATCH, game, pair) for pair in pairs)
+        yield from (AuditTask(Kind.MATCH, game, pair) for pair in pairs)
 
 
-def _met(game: str, players: Sequence[str]) -> Iterator[Task]:
-    yield from (Task(Kind.CONTROL, game, (name, name)) for name in players)
-    yield from (Task(Kind.MATCH, game, (name, PLANTED)) for name in players if name != PLANTED)
+def _met(game: str, players: Sequence[str]) -> Iterator[AuditTask]:
+    yield from (AuditTask(Kind.CONTROL, game, (name, name)) for name in players)
+    yield from (AuditTask(Kind.MATCH, game, (name, PLANTED)) for name in players if name != PLANTED)
 
 
 def make_plan(
-    tasks: Sequence[Task],
+    tasks: Sequence[AuditTask],
     players: Mapping[tuple[str, str], Player],
     minutes: float,
     replies: int | None = None,
@@ -173,7 +173,7 @@ def pace_of(player: Player, replies: int | None = None) -> Pace:
         player.engine.probe()  # type: ignore[attr-defined]
         limit = 60.0 / settings.requests_per_minute if settings.requests_per_minute else 0.0
         seconds = max((time.perf_counter() - begun) / settings.concurrency, limit)
-        told = isinstance(engine, Scoring) and engine.tells_logprobs()
+        told = isinstance(engine, TellsLogprobs) and engine.tells_logprobs()
         return Pace(seconds, min(replies_for(player, replies), SCORED_AT_ONCE if told else 10**9))
     if isinstance(engine, Tabular) and all(role.reply is ReplyForm.CHOICE for role in player.roles):
         engine.distributions(requests[:1])  # loads it
@@ -187,7 +187,7 @@ def pace_of(player: Player, replies: int | None = None) -> Pace:
 
 
 def _planned(
-    task: Task,
+    task: AuditTask,
     players: Mapping[tuple[str, str], Player],
     paces: Mapping[str, Pace],
     replies: int | None,

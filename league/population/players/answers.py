@@ -20,13 +20,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from filelock import FileLock, Timeout
-
 from arena.records import Reply, ReplyRequest, ScoredReply
 from arena.remote.settings import RemoteSettings
 from arena.remote.usage import Usage
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import refuse_special
+from league.population.storage.lock import held_file
 from roles.prompts import messages
 
 if TYPE_CHECKING:
@@ -56,22 +55,17 @@ def key_of(request: ReplyRequest, number: int) -> AnswerKey:
     return AnswerKey(request.player, role.game, role.seat, request.observation, prompt, number)
 
 
-class Answers:
+class AnswerStore:
     """The file; a context manager. One process at a time has it. Raises UsageError where it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         refuse_special(path)
         self.path = path
         self._lock, self._known = threading.Lock(), dict[AnswerKey, ScoredReply]()
-        self._held = FileLock(path.with_name(f".{path.name}.lock"), timeout=0.0, fallback_to_soft=False)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._held.acquire()
+            self._held = held_file(path)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        except Timeout:
-            raise UsageError(
-                f"Another process writes the answers {path}. Wait until it ends, or name others."
-            ) from None
         except OSError as error:
             raise UsageError(f"The answers {path} cannot be written ({error.strerror}).") from error
         try:
@@ -119,15 +113,15 @@ class Answers:
             os.ftruncate(self._handle, whole)  # a kill cut the last line short
 
 
-def kept_in(path: str | Path | None) -> AbstractContextManager[Answers | None]:
+def kept_in(path: str | Path | None) -> AbstractContextManager[AnswerStore | None]:
     """Return the answers of a file, as a context manager; of None where there is no file."""
-    return nullcontext() if path is None else Answers(Path(path).expanduser())
+    return nullcontext() if path is None else AnswerStore(Path(path).expanduser())
 
 
 class KeptPlayer:
     """The engine of an endpoint whose answers are kept: asked only for those that are not there yet."""
 
-    def __init__(self, engine: OpenAIApi, answers: Answers) -> None:
+    def __init__(self, engine: OpenAIApi, answers: AnswerStore) -> None:
         self._engine, self._answers = engine, answers
 
     @property
@@ -148,7 +142,7 @@ class KeptPlayer:
         self._engine.probe()
 
     def tells_logprobs(self) -> bool:
-        """See ``Scoring``."""
+        """See ``TellsLogprobs``."""
         return self._engine.tells_logprobs()
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:
@@ -164,7 +158,7 @@ class KeptPlayer:
         return self._engine.all_of(self.submit, requests)
 
     def score(self, requests: Sequence[ReplyRequest]) -> list[ScoredReply]:
-        """See ``Scoring``."""
+        """See ``TellsLogprobs``."""
         return self._engine.all_of(self.submit_scored, requests)
 
     def _kept(

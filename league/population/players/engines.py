@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from arena.lm.lora import Adapters
     from arena.samplers.openai_api import OpenAIApi
     from arena.samplers.policy_net import PolicyNetEngine
-    from league.population.players.answers import Answers, KeptPlayer
+    from league.population.players.answers import AnswerStore, KeptPlayer
     from league.population.players.model_engine import ModelEngine
     from league.population.storage.population import Snapshot
     from league.theory.exact.exploitability import PolicyTable
@@ -33,7 +33,7 @@ class Engines:
     ``settings`` are those of its language models. What endpoints answer is kept in ``answers``, and not asked again.
     """
 
-    def __init__(self, settings: PlayerSettings | None = None, answers: Answers | None = None) -> None:
+    def __init__(self, settings: PlayerSettings | None = None, answers: AnswerStore | None = None) -> None:
         self.settings = settings or PlayerSettings()
         self._answers = answers
         self._threads_before: int | None = None

@@ -6,9 +6,9 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from arena.records import ReplyRequest, Sampler, Scoring, Tabular
+from arena.records import ReplyRequest, Sampler, Tabular, TellsLogprobs
 from games.spec import Game, labels
 from league.theory.exact.exploitability import PolicyTable, information_positions
 from league.theory.exact.states import Key
@@ -16,15 +16,12 @@ from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
 from roles.truncation import NO_TRUNCATION
 
-if TYPE_CHECKING:
-    from league.population.players.player import Player
-
 REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
 SCORED_AT_ONCE = 8  # replies whose probabilities are asked for before it is looked whether they are enough
 UNSEEN = 1e-3  # share of a state's replies that may be unknown where the rest are known by their log-probs
 
 
-class Source(StrEnum):
+class TableSource(StrEnum):
     """What a table was read from."""
 
     PROBABILITIES = "probabilities"  # the engine's own: exact
@@ -38,7 +35,7 @@ class TabulatedPolicy(NamedTuple):
     table: PolicyTable
     exact: bool  # False: estimated from sampled replies, or read from an endpoint's log-probs
     illegal_rate: float  # of the sampled replies; the table holds the shares of the legal ones
-    source: Source = Source.PROBABILITIES  # the least certain of its states'
+    source: TableSource = TableSource.PROBABILITIES  # the least certain of its states'
     replies: int = 0  # that were sampled
     # legal replies by action, ascending ids, of the states that were counted; None: of a mixture of such tables
     counts: Mapping[Key, tuple[int, ...]] | None = {}
@@ -52,7 +49,7 @@ class TabulatedPolicy(NamedTuple):
         replies = sum(reader.replies for reader in readers)
         rate = sum(reader.illegal for reader in readers) / replies if replies else 0.0
         counted = counts is None or bool(counts)
-        source = Source.REPLIES if counted else Source.LOGPROBS if replies else Source.PROBABILITIES
+        source = TableSource.REPLIES if counted else TableSource.LOGPROBS if replies else TableSource.PROBABILITIES
         unseen = max((row.unseen for reader in readers for row in reader.rows), default=0.0)
         return cls(table, not replies, rate, source, replies, counts, unseen)
 
@@ -69,9 +66,14 @@ class PolicyReader:
     """Reads a player id's distributions from its engine, and counts the replies that had to be sampled."""
 
     def __init__(
-        self, player: Player, identity: str, rng: random.Random, replies_per_state: int = REPLIES_PER_STATE
+        self,
+        identity: str,
+        engine: Sampler,
+        roles: Sequence[Role],
+        rng: random.Random,
+        replies_per_state: int = REPLIES_PER_STATE,
     ) -> None:
-        self._player, self._identity, self._rng = player, identity, rng
+        self._identity, self._engine, self._roles, self._rng = identity, engine, roles, rng
         self._replies_per_state = replies_per_state
         self.replies = self.illegal = 0
         self.rows: list[StateRow] = []  # in the order of the last call
@@ -79,10 +81,10 @@ class PolicyReader:
     def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
         """Return the distribution over the legal actions of each (seat, position)."""
         requests = [self._request(seat, game) for seat, game in positions]
-        engine = self._player.engine_of(self._identity)
+        engine = self._engine
         if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
             self.rows = [StateRow(row) for row in engine.distributions(requests)]
-        elif isinstance(engine, Scoring) and all(map(_plain, requests)) and engine.tells_logprobs():
+        elif isinstance(engine, TellsLogprobs) and all(map(_plain, requests)) and engine.tells_logprobs():
             self.rows = [self._scored(engine, request) for request in requests]
         else:
             self.rows = [self._counted(engine, request) for request in requests]
@@ -98,7 +100,7 @@ class PolicyReader:
         return counted
 
     def _request(self, seat: int, game: Game) -> ReplyRequest:
-        role = self._player.roles[seat]
+        role = self._roles[seat]
         return ReplyRequest(self._identity, role, game, game.observe(seat), labels(game), (), self._rng)
 
     def _counted(self, engine: Sampler, request: ReplyRequest) -> StateRow:
@@ -106,7 +108,7 @@ class PolicyReader:
         replies = engine.sample([request] * self._replies_per_state)
         return self._row(request, [reply.text for reply in replies])
 
-    def _scored(self, engine: Scoring, request: ReplyRequest) -> StateRow:
+    def _scored(self, engine: TellsLogprobs, request: ReplyRequest) -> StateRow:
         """Return the actions' probabilities from those of the replies that were drawn, as soon as they are all but all.
 
         Of one text its probability is known once it was drawn, and different texts add up. Where they do not come near

@@ -11,7 +11,7 @@ from arena.records import ReplyRequest
 from arena.scheduler import play
 from games.common.errors import DamagedFile, UsageError
 from games.registry import make_game
-from league.population.players.answers import Answers, kept_in, key_of
+from league.population.players.answers import AnswerStore, kept_in, key_of
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 
@@ -116,7 +116,7 @@ def test_hostile_text_stays_text_and_a_line_that_a_kill_cut_is_dropped(tmp_path)
             with path.open("ab") as file:
                 file.write(b'["openai:m", "kuhn_po')
         assert len(server.seen) == 3
-    with Answers(path) as answers:
+    with AnswerStore(path) as answers:
         assert len(answers) == 1
     assert path.read_bytes().endswith(b"]\n")
 
@@ -125,11 +125,11 @@ def test_a_damaged_file_and_one_in_use_are_refused(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('["too", "short"]\n')
     with pytest.raises(DamagedFile, match=r"line 1 is no answer\). Move it away"):
-        Answers(path)
+        AnswerStore(path)
     path.write_text(json.dumps(["p", "g", 0, "s", "h", 3, "bet", None]) + "\n")
-    with Answers(path), pytest.raises(UsageError, match="Another process writes"):
-        Answers(path)
-    with Answers(path):  # and given back
+    with AnswerStore(path), pytest.raises(UsageError, match="Another process writes"):
+        AnswerStore(path)
+    with AnswerStore(path):  # and given back
         pass
 
 

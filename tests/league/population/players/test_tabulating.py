@@ -10,7 +10,7 @@ from games.registry import make_game
 from league.cli import main
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
-from league.population.players.tabulating import Source, known_row
+from league.population.players.tabulating import TableSource, known_row
 from roles.cards import load_roles
 from roles.role import OnIllegal
 
@@ -56,7 +56,7 @@ def test_log_probs_give_the_table_itself(tmp_path):
     with Server(tells) as server:
         tabulated = table_of(player_file(tmp_path, server), replies=64)
         asked = len(server.seen)
-    assert tabulated.source is Source.LOGPROBS
+    assert tabulated.source is TableSource.LOGPROBS
     assert not tabulated.exact
     assert tabulated.counts == {}
     for row in tabulated.table.probabilities.values():
@@ -80,7 +80,7 @@ def test_log_probs_give_the_table_itself(tmp_path):
 def test_without_log_probs_that_add_up_replies_are_counted(tmp_path, behave):
     with Server(behave) as server:
         tabulated = table_of(player_file(tmp_path, server), replies=8)
-    assert tabulated.source is Source.REPLIES
+    assert tabulated.source is TableSource.REPLIES
     assert {sum(counts) for counts in tabulated.counts.values()} == {8}
     assert len(tabulated.counts) == 12
     for key, counts in tabulated.counts.items():
