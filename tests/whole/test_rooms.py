@@ -126,7 +126,6 @@ EXCEPTIONS = {
     ("short", "league/population/players/believer.py"): "one kind of player",
     ("short", "league/population/results/judges.py"): "one measure: judges' verdicts beside the truth",
     ("short", "league/population/storage/full_disk.py"): "one kind of error, of all libraries",
-    ("short", "league/population/storage/lock.py"): "filelock in one file",
     ("short", "league/population/storage/members.py"): "records that matchmaking and training share",
     ("short", "league/theory/exact/least_exploitable.py"): "one solver",
     ("short", "league/theory/exact/regret.py"): "both exact regrets, from one paper",

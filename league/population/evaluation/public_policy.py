@@ -35,7 +35,11 @@ def public_values(player: Player, tree: PublicTree, tell: Callable[[int], object
     for seat in (0, 1):
         for identity, _ in player.members[seat]:
             if identity not in read:
-                readers.append(PolicyReader(player, identity, random.Random(f"{seed}/{identity}")))
+                readers.append(
+                    PolicyReader(
+                        identity, player.engine_of(identity), player.roles, random.Random(f"{seed}/{identity}")
+                    )
+                )
                 read[identity] = read_policy(tree, readers[-1], tell)
         moved = tree.moves() == seat
         mixed = mixture(tree, seat, [(read[identity], weight) for identity, weight in player.members[seat]])

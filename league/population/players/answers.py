@@ -20,13 +20,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from filelock import FileLock, Timeout
-
 from arena.records import Reply, ReplyRequest, ScoredReply
 from arena.remote.settings import RemoteSettings
 from arena.remote.usage import Usage
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import refuse_special
+from league.population.storage.lock import held_file
 from roles.prompts import messages
 
 if TYPE_CHECKING:
@@ -63,15 +62,10 @@ class AnswerStore:
         refuse_special(path)
         self.path = path
         self._lock, self._known = threading.Lock(), dict[AnswerKey, ScoredReply]()
-        self._held = FileLock(path.with_name(f".{path.name}.lock"), timeout=0.0, fallback_to_soft=False)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._held.acquire()
+            self._held = held_file(path)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        except Timeout:
-            raise UsageError(
-                f"Another process writes the answers {path}. Wait until it ends, or name others."
-            ) from None
         except OSError as error:
             raise UsageError(f"The answers {path} cannot be written ({error.strerror}).") from error
         try:

@@ -93,7 +93,10 @@ class Player:
         mixed_counts = False
         for members in dict.fromkeys(self.members):  # seats with the same members are tabulated once
             own = [
-                PolicyReader(self, identity, random.Random(f"{seed}/{identity}"), replies) for identity, _ in members
+                PolicyReader(
+                    identity, self.engine_of(identity), self.roles, random.Random(f"{seed}/{identity}"), replies
+                )
+                for identity, _ in members
             ]
             readers += own
             tables = [tabulate(self.spec.name, reader, limit) for reader in own]

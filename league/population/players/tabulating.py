@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from arena.records import ReplyRequest, Sampler, Tabular, TellsLogprobs
 from games.spec import Game, labels
@@ -15,20 +15,6 @@ from league.theory.exact.states import Key
 from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
 from roles.truncation import NO_TRUNCATION
-
-
-class Readable(Protocol):
-    """Who can be asked: a Player."""
-
-    @property
-    def roles(self) -> Sequence[Role]:
-        """By seat."""
-        ...
-
-    def engine_of(self, identity: str) -> Sampler:
-        """Return the engine that answers for a player id."""
-        ...
-
 
 REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
 SCORED_AT_ONCE = 8  # replies whose probabilities are asked for before it is looked whether they are enough
@@ -80,9 +66,14 @@ class PolicyReader:
     """Reads a player id's distributions from its engine, and counts the replies that had to be sampled."""
 
     def __init__(
-        self, player: Readable, identity: str, rng: random.Random, replies_per_state: int = REPLIES_PER_STATE
+        self,
+        identity: str,
+        engine: Sampler,
+        roles: Sequence[Role],
+        rng: random.Random,
+        replies_per_state: int = REPLIES_PER_STATE,
     ) -> None:
-        self._player, self._identity, self._rng = player, identity, rng
+        self._identity, self._engine, self._roles, self._rng = identity, engine, roles, rng
         self._replies_per_state = replies_per_state
         self.replies = self.illegal = 0
         self.rows: list[StateRow] = []  # in the order of the last call
@@ -90,7 +81,7 @@ class PolicyReader:
     def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
         """Return the distribution over the legal actions of each (seat, position)."""
         requests = [self._request(seat, game) for seat, game in positions]
-        engine = self._player.engine_of(self._identity)
+        engine = self._engine
         if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
             self.rows = [StateRow(row) for row in engine.distributions(requests)]
         elif isinstance(engine, TellsLogprobs) and all(map(_plain, requests)) and engine.tells_logprobs():
@@ -109,7 +100,7 @@ class PolicyReader:
         return counted
 
     def _request(self, seat: int, game: Game) -> ReplyRequest:
-        role = self._player.roles[seat]
+        role = self._roles[seat]
         return ReplyRequest(self._identity, role, game, game.observe(seat), labels(game), (), self._rng)
 
     def _counted(self, engine: Sampler, request: ReplyRequest) -> StateRow:

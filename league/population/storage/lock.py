@@ -49,6 +49,16 @@ def waiting_lock(folder: Path) -> Iterator[None]:
         yield
 
 
+def held_file(path: Path) -> FileLock:
+    """Return the lock of one file that a process alone writes, to be released. Raises UsageError if another has it."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0.0, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UsageError(f"Another process writes {path}. Wait until it ends, or name another file.") from None
+    return lock
+
+
 def _write_holder(handle: int) -> None:
     os.ftruncate(handle, 0)
     os.write(handle, str(os.getpid()).encode())
