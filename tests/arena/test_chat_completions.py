@@ -160,8 +160,8 @@ def test_a_choice_is_parsed_behind_its_reasoning_and_from_its_json():
 
 def test_completions_and_errors_are_parsed():
     counted = '"usage": {"prompt_tokens": 5, "completion_tokens": 2}'
-    assert parse_completion('{"choices": [{"message": {"content": "a"}}], ' + counted + "}") == ("a", 5, 2)
-    assert parse_completion('{"choices": [{"message": {"content": null}}]}') == ("", None, None)
+    assert parse_completion('{"choices": [{"message": {"content": "a"}}], ' + counted + "}")[:3] == ("a", 5, 2)
+    assert parse_completion('{"choices": [{"message": {"content": null}}]}')[:3] == ("", None, None)
     assert (
         parse_completion('{"choices": [{"message": {"content": "\\ud83d\\ude00 \\ud83d"}}]}').text
         == "\U0001f600 \ufffd"
