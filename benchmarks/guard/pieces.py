@@ -20,6 +20,7 @@ from benchmarks.speed.arena import GAME, arena_steps
 from benchmarks.speed.workload import match_requests, play_all
 from games.registry import make_game
 from learners.batching import ChoiceRow, Draw, TrainBatch
+from learners.record_store.sqlite import SqliteRecordStore
 from roles.cards import load_roles
 
 
@@ -106,7 +107,7 @@ def records(stack: ExitStack) -> Piece:
     from learners.trajectories import Evidence
 
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_memory())))
-    record_store.SqliteRecordStore.create(folder / record_store.FILE, [record_store.LEARNER])
+    SqliteRecordStore.create(folder / record_store.FILE, [record_store.LEARNER])
     store = stack.enter_context(record_store.open_store(folder))
     inserts = yardsticks.Inserts(folder / "yardstick.sqlite", 32, 200)
     stack.callback(inserts.close)
