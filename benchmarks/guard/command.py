@@ -6,8 +6,8 @@
 Each piece of work runs in turn with a yardstick, a fixed piece of work of the same kind in the same process. The ratio
 of their shortest times is compared with the stored one: more than 15 % above it fails. Shortest times, because other
 processes only ever add to one; a piece that seems slow is measured on, up to four times as long, before it fails.
-``--store`` writes new ratios with the commit and the reason. A machine of another kind has ratios of its own: see
-the head of ``ratios.toml``.
+``--store`` writes new ratios with the commit and the reason. On a processor of another name ratios are told and not
+judged: it has ratios of its own, as the head of ``ratios.toml`` says.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def main(argv: list[str]) -> int:
     if missing := [] if arguments.store else [name for name in names if name not in stored]:
         print(f"{arguments.file} has no ratio of {', '.join(missing)}. Store one with --store.", file=sys.stderr)
         return 2
-    slower, new = [], dict(stored)
+    slower, new, here = [], dict(stored), provenance()["machine"]["cpu"]
     for name in names:
-        enough = 0.0 if arguments.store else stored[name].ratio * ALLOWED
+        judged = not arguments.store and stored[name].machine == here
+        enough = stored[name].ratio * ALLOWED if judged else 0.0
         ratio = measured(name, enough)
         if arguments.store:
             origin = provenance()
@@ -72,7 +73,9 @@ def main(argv: list[str]) -> int:
         held = stored[name]
         change = ratio / held.ratio - 1
         print(f"{name:10}{ratio:8.3f}, {change:+.0%} of {held.ratio} at {held.commit}", flush=True)
-        if ratio > enough:
+        if held.machine != here:
+            print(f"          not judged: it was stored on {held.machine}, and this is {here}", flush=True)
+        elif ratio > enough:
             slower.append(
                 f"{name} is {change:.0%} slower: {ratio:.3f} times its yardstick, and {held.ratio} at {held.commit} "
                 f"({held.reason})."
