@@ -5,7 +5,8 @@
 Each part runs in a process of its own, one after another. Its result goes to benchmarks/results/PART.json, and
 from there into the page. `--render` measures nothing and only writes the page. `--seeds` and `--keep` are for
 the parts that train, `--set` for those that train a preset; with `--set` nothing is stored, because the figures
-would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`.
+would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`. How much
+of many GPUs would be used is a simulation: `python -m benchmarks scale --help`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from importlib.util import find_spec
 from benchmarks.gpu import command as gpu
 from benchmarks.report.page import RESULTS, render
 from benchmarks.report.provenance import provenance
+from benchmarks.simulations import scale
 from games.common.files import atomic_write
 
 PRESETS = {  # by part
@@ -92,6 +94,9 @@ def main() -> int:
     """Measure the named parts, or all; return 1 if one of them failed. What cannot run says so first."""
     if sys.argv[1:2] == ["gpu"]:  # a command of its own, which is cut off and still has its figures
         return gpu.main(sys.argv[2:])
+    if sys.argv[1:2] == ["scale"]:  # a simulation: there is no result to store
+        scale.measure(sys.argv[2:])
+        return 0
     arguments = _parse_arguments()
     parts = [] if arguments.render else arguments.parts or PARTS
     possible = [part for part in parts if _is_possible(part)]
