@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -266,7 +267,12 @@ def _engine_run(seed: int) -> Mapping[str, float]:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.set_num_threads(1)
-    shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape: dict[str, Any] = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
     model = Qwen3ForCausalLM(Qwen3Config(vocab_size=256, num_key_value_heads=1, head_dim=32, **shape)).eval()
 
     def step(replies: int) -> None:
@@ -275,12 +281,12 @@ def _engine_run(seed: int) -> Mapping[str, float]:
 
     rng = random.Random(seed)
     lengths = [max(1, round(rng.lognormvariate(math.log(LENGTHS[0]) - 0.5, LENGTHS[1]))) for _ in range(2 * REPLIES)]
-    base, reply = _fit([(n, _seconds(lambda n=n: step(n), 20)) for n in TRIALS for _ in range(2)])
+    base, reply = _fit([(n, _seconds(partial(step, n), 10)) for _ in range(5) for n in TRIALS])
     times = Times(base, reply, REPLIES, 0.0, 0.0, 0.0, 1, 1.0, 0.0, REPLIES)
     halves = [lengths[:REPLIES], lengths[REPLIES:]]
     measured = {
-        "barrier": sum(_seconds(lambda half=half: _play(half, REPLIES, step), 1) for half in halves),
-        "stream": _seconds(lambda: _play(lengths, REPLIES, step), 1),
+        "barrier": sum(_seconds(partial(_play, half, REPLIES, step), 2) for half in halves),
+        "stream": _seconds(partial(_play, lengths, REPLIES, step), 2),
     }
     simulated = {"barrier": sum(_simulated(half, times) for half in halves), "stream": _simulated(lengths, times)}
     return measured | {f"{name} simulated": seconds for name, seconds in simulated.items()}
@@ -296,9 +302,14 @@ def _seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def _fit(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Return the intercept and slope of the least squares line."""
-    x, y = (sum(column) / len(points) for column in zip(*points, strict=True))
-    slope = sum((n - x) * (s - y) for n, s in points) / sum((n - x) ** 2 for n, _ in points)
+    """Return the intercept and slope of the line through the medians by number that is nearest relative to them."""
+    medians = [(n, median([s for other, s in points if other == n])) for n in sorted({n for n, _ in points})]
+    weights = [1.0 / seconds**2 for _, seconds in medians]
+    total = sum(weights)
+    x = sum(w * n for w, (n, _) in zip(weights, medians, strict=True)) / total
+    y = sum(w * s for w, (_, s) in zip(weights, medians, strict=True)) / total
+    slope = sum(w * (n - x) * (s - y) for w, (n, s) in zip(weights, medians, strict=True))
+    slope /= sum(w * (n - x) ** 2 for w, (n, _) in zip(weights, medians, strict=True))
     return max(y - slope * x, 1e-9), slope
 
 
