@@ -7,6 +7,7 @@ there into the page that shows it. `--render` measures nothing and only writes t
 for the parts that train, `--set` for those that train a preset; with `--set` nothing is stored, because the figures
 would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`. Whether
 the project has become slower is another: `python -m benchmarks guard --help`.
+How much of many GPUs would be used is a simulation: `python -m benchmarks scale --help`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from benchmarks.gpu import command as gpu
 from benchmarks.guard import command as guard
 from benchmarks.report.page import RESULTS, render
 from benchmarks.report.provenance import provenance
+from benchmarks.simulations import scale
 from games.common.files import atomic_write
 
 PRESETS = {  # by part
@@ -96,6 +98,9 @@ def main() -> int:
         return gpu.main(sys.argv[2:])
     if sys.argv[1:2] == ["guard"]:
         return guard.main(sys.argv[2:])
+    if sys.argv[1:2] == ["scale"]:  # a simulation: there is no result to store
+        scale.measure(sys.argv[2:])
+        return 0
     arguments = _parse_arguments()
     parts = [] if arguments.render else arguments.parts or PARTS
     possible = [part for part in parts if _is_possible(part)]

@@ -141,7 +141,7 @@ class AsyncLearnersConfig(Section):
         description="stream: iterations whose matches may begin before the one that is learned next has ended; None: "
         "max_staleness, so that nothing is older",
     )
-    stale: Literal["drop", "keep"] = Field(
+    too_old: Literal["drop", "keep"] = Field(
         "drop",
         description="stream: what becomes of trajectories that are older than max_staleness: dropped and counted, or "
         "kept, with the weights of objective.truncate",

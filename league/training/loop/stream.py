@@ -49,7 +49,7 @@ class Stream:
         """``draw`` returns the matches of an iteration. Matches of a checkpoint that had not ended are played again."""
         settings = config.async_learners
         self._ahead, self._iterations = settings.batches_ahead, config.iterations
-        self._drops_after = settings.max_staleness if settings.stale == "drop" else None
+        self._drops_after = settings.max_staleness if settings.too_old == "drop" else None
         self._run_dir, self._state, self._rollouts, self._draw = run_dir, state, rollouts, draw
         self._feed = _Feed(state, _Versions(run_dir, state, rollouts), self._ahead)
         self._flow: Iterator[Sequence[Episode]] = iter(())

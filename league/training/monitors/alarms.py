@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.common.registry import Registry
 from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Watched, Win
-from league.training.monitors.history_alarms import COLD_START, DRIFT, ECHO_TRAP, ENTROPY, GAP, LANGUAGE, REASONING
+from league.training.monitors.history_alarms import (
+    COLD_START,
+    DRIFT,
+    DROPPED_BATCH,
+    ECHO_TRAP,
+    ENTROPY,
+    LANGUAGE,
+    REASONING,
+)
 from league.training.monitors.reasoning import HACK, MISMATCH
 from league.training.monitors.reply_alarms import ILLEGAL
 from league.training.monitors.strategy_alarms import COLLAPSE, CYCLE, SIGNAL
@@ -38,7 +46,7 @@ ALARMS: Registry[AlarmRule] = Registry(
         "entropy": ENTROPY,
         "language": LANGUAGE,
         "cold_start": COLD_START,
-        "gap": GAP,
+        "dropped_batch": DROPPED_BATCH,
         "signal": SIGNAL,
         "collapse": COLLAPSE,
         "illegal": ILLEGAL,

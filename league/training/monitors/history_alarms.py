@@ -266,8 +266,8 @@ def judge_language(divergence: float, settings: LanguageSettings) -> str:
     )
 
 
-class GapSettings(Section):
-    """``gap`` rings whenever ``optimizer.gap_action`` leaves a batch out."""
+class DroppedSettings(Section):
+    """``dropped_batch`` rings whenever ``optimizer.gap_action`` leaves a batch out."""
 
 
 def read_dropped(watched: Watched, _memory: Kept) -> tuple[Readings, Kept]:
@@ -277,7 +277,7 @@ def read_dropped(watched: Watched, _memory: Kept) -> tuple[Readings, Kept]:
     return {policy: metrics[f"{policy}/gap"] for policy in policies if f"{policy}/gap" in metrics}, {}
 
 
-def judge_gap(gap: float, _settings: GapSettings) -> str:
+def judge_dropped(gap: float, _settings: DroppedSettings) -> str:
     """Return what was left out: it rings whenever it has a reading."""
     return (
         f"its batch was left out: log-probs of engine and learner differ by {gap:.3f} nats a turn, above "
@@ -298,4 +298,4 @@ ECHO_TRAP = AlarmRule(judge_echo_trap, EchoSettings, ledger=HISTORIES)
 ENTROPY = AlarmRule(judge_entropy, EntropySettings, ledger=ENTROPIES)
 LANGUAGE = AlarmRule(judge_language, LanguageSettings, ledger=Ledger(read_language))
 COLD_START = AlarmRule(judge_cold_start, ColdStartSettings, ledger=Ledger(read_cold_start))
-GAP = AlarmRule(judge_gap, GapSettings, ledger=Ledger(read_dropped))
+DROPPED_BATCH = AlarmRule(judge_dropped, DroppedSettings, ledger=Ledger(read_dropped))

@@ -124,7 +124,7 @@ def test_no_trajectory_is_older_than_the_bound_in_ten_thousand(tmp_path, stalene
         assert sum(kept) < len(ages)
         again = (
             streamed(
-                tmp_path / "kept", Flows(flows._length, 9), 20, staleness=staleness, begin_ahead=ahead, stale="keep"
+                tmp_path / "kept", Flows(flows._length, 9), 20, staleness=staleness, begin_ahead=ahead, too_old="keep"
             )
             if (tmp_path / "kept").mkdir() is None
             else []
