@@ -5,18 +5,20 @@
 
 Each piece of work runs in turn with a yardstick, a fixed piece of work of the same kind in the same process. The ratio
 of their shortest times is compared with the stored one: more than 15 % above it fails. Shortest times, because other
-processes only ever add to one; a piece that seems slow is measured on, up to four times as long, before it fails.
-``--store`` writes new ratios with the commit and the reason. On a processor of another name ratios are told and not
-judged: it has ratios of its own, as the head of ``ratios.toml`` says.
+processes only ever add to one, and without the time for which a thread could run but another process had the processor;
+a piece that seems slow is measured on, up to four times as long, before it fails.
+``--store`` writes new ratios with the commit and the reason. A machine of another kind has ratios of its own: see
+the head of ``ratios.toml``.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import math
+import statistics
 import sys
-import time
 import tomllib
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +30,8 @@ from games.common.files import atomic_write
 FILE = Path(__file__).with_name("ratios.toml")
 ALLOWED = 1.15  # times the stored ratio
 LONGER = 4  # times as many rounds for a piece that seems slow
-HOPELESS = 8  # rounds after which a piece that takes twice what it may is not measured on
+BLOCKS = 5  # ratios, of which the median is stored
+HOPELESS = 3  # times what a piece may take, beyond which it is not measured on
 HEAD = """\
 # How long each piece of work takes, as a multiple of its yardstick (benchmarks/guard). `make guard` fails where a ratio
 # is more than 15 % above the one here. A new one is stored with its reason:
@@ -62,10 +65,9 @@ def main(argv: list[str]) -> int:
         return 2
     slower, new, here = [], dict(stored), provenance()["machine"]["cpu"]
     for name in names:
-        judged = not arguments.store and stored[name].machine == here
-        enough = stored[name].ratio * ALLOWED if judged else 0.0
+        enough = None if arguments.store else stored[name].ratio * ALLOWED
         ratio = measured(name, enough)
-        if arguments.store:
+        if enough is None:
             origin = provenance()
             new[name] = Stored(round(ratio, 3), str(origin["commit"]), origin["machine"]["cpu"], arguments.reason)
             print(f"{name:10}{ratio:8.3f} stored", flush=True)
@@ -92,27 +94,34 @@ def main(argv: list[str]) -> int:
     return 1 if slower else 0
 
 
-def measured(name: str, enough: float) -> float:
-    """Return a piece's ratio; measure on while it is above ``enough`` (0: always), up to ``LONGER`` times as long."""
+def measured(name: str, enough: float | None) -> float:
+    """Return a piece's ratio: the median of some, or one that ends when it is ``enough``."""
     with ExitStack() as stack:
         piece = PIECES[name](stack)
         piece.run()  # imports and caches
         piece.yardstick()
+        gc.collect()
+        gc.freeze()  # what was imported is not searched for garbage while a piece runs
+        stack.callback(gc.unfreeze)
+        if enough is None:
+            return statistics.median(shortest(piece, math.inf) for _ in range(BLOCKS))
         return shortest(piece, enough)
 
 
-def shortest(piece: Piece, enough: float, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the ratio of the shortest times of a piece and of its yardstick, which run in turn."""
-    best, yard = float("inf"), float("inf")
+def shortest(piece: Piece, enough: float) -> float:
+    """Return the ratio of the shortest times of a piece and of its yardstick, which run in turn.
+
+    A piece that is above ``enough`` is measured on, up to ``LONGER`` times as long, unless it is hopeless.
+    """
+    best, yard, clock = math.inf, math.inf, piece.clock
     for number in range(1, LONGER * piece.rounds + 1):
         start = clock()
         piece.yardstick()
         middle = clock()
         piece.run()
         yard, best = min(yard, middle - start), min(best, clock() - middle)
-        if (number % piece.rounds == 0 and best <= enough * yard) or (
-            number >= HOPELESS and best > 2 * enough * yard > 0
-        ):
+        passes, hopeless = best <= enough * yard, best > HOPELESS * enough * yard
+        if (passes and number % piece.rounds == 0) or (hopeless and number % (piece.rounds // 4) == 0):
             break
     return best / yard
 

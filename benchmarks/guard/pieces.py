@@ -15,6 +15,7 @@ from typing import NamedTuple
 from arena.records import Reply, ReplyRequest
 from arena.samplers.scripted import Random
 from benchmarks.guard import yardsticks
+from benchmarks.guard.clocks import children_time, own_time
 from benchmarks.report.provenance import ROOT
 from benchmarks.speed.arena import GAME, arena_steps
 from benchmarks.speed.workload import match_requests, play_all
@@ -30,6 +31,7 @@ class Piece(NamedTuple):
     run: Callable[[], object]
     yardstick: Callable[[], object]
     rounds: int = 60  # least number of times that both run in turn
+    clock: Callable[[], float] = own_time
 
 
 Make = Callable[[ExitStack], Piece]
@@ -90,15 +92,15 @@ def learner(_: ExitStack) -> Piece:
 
 
 def _batch(rows: int, tokens: int) -> TrainBatch:
-    """Return rows of three replies each, with prompts that differ from their first token on."""
+    """Return rows of six replies each, with prompts that differ from their first token on."""
     rng = random.Random(0)
     chosen = []
     for _ in range(rows):
         prompt = tuple(rng.choices(range(256), k=tokens))
-        draws = tuple(Draw(reply, (-1.0,), 1.0, 0.5 / rows, -0.5 / rows) for reply in range(3))
-        numbers = ([1.0] * 3, [1 / rows] * 3, [0.5 / rows] * 3, [-0.5 / rows] * 3)
-        chosen.append(ChoiceRow(GAME, GAME, prompt, ("1", "2", "3"), 1.0, *numbers, draws))
-    return TrainBatch("main", tuple(chosen), (), 3 * rows, ("main",))
+        draws = tuple(Draw(reply, (-1.0,), 1.0, 0.5 / rows, -0.5 / rows) for reply in range(6))
+        numbers = ([1.0] * 6, [1 / rows] * 6, [0.5 / rows] * 6, [-0.5 / rows] * 6)
+        chosen.append(ChoiceRow(GAME, GAME, prompt, tuple("123456"), 1.0, *numbers, draws))
+    return TrainBatch("main", tuple(chosen), (), 6 * rows, ("main",))
 
 
 def records(stack: ExitStack) -> Piece:
@@ -140,6 +142,7 @@ def start(_: ExitStack) -> Piece:
         lambda: subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL),
         yardsticks.start_python,
         rounds=8,
+        clock=children_time,
     )
 
 

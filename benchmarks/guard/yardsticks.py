@@ -11,6 +11,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from bisect import bisect_right
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,32 +21,42 @@ class _Record(NamedTuple):
     number: int
     names: tuple[str, ...]
     reward: float
+    before: object = None
+    after: tuple[int, ...] = ()
 
 
-class _Walker:
-    __slots__ = ("children", "state")
+class _Place:
+    __slots__ = ("cuts", "next", "state")
 
     def __init__(self, state: int) -> None:
         self.state = state
-        self.children: dict[str, int] = {"pass": 1, "bet": 2}
-
-    def step(self, action: str) -> int:
-        """Move on."""
-        self.state = (self.state * 6364136223846793005 + self.children[action]) & ((1 << 64) - 1)
-        return self.state >> 33
+        self.cuts = [0.25, 0.5, 1.0]
+        self.next: list[_Place | None] = [None] * 3
 
 
-def plain_python(rounds: int = 1_500) -> int:
-    """Run generators that make records, look names up and call methods, as an interpreter of games does."""
+def _mixed(state: int) -> tuple[int, float]:
+    """Return a generator's next state and a number in [0, 1): products of whole numbers of two words."""
+    state = (state + 0x9E3779B97F4A7C15) & ((1 << 64) - 1)
+    mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & ((1 << 64) - 1)
+    return state, (mixed >> 11) * 2.0**-53
+
+
+def plain_python(rounds: int = 600) -> int:
+    """Run generators, walk down a tree by random numbers, look names up and keep records, as players of games do."""
+    root, kept, rewards = _Place(0), list[_Record](), {"pass": 1, "bet": 2}
 
     def match(number: int) -> Generator[_Record, str, int]:
-        walker, total = _Walker(number), 0
+        place, state, total = root, number, 0
         for turn in range(2):
+            state, drawn = _mixed(state)
+            branch = bisect_right(place.cuts, drawn)
+            if place.next[branch] is None:
+                place.next[branch] = _Place(branch)
+            place = place.next[branch] or root
             action = yield _Record(turn, ("pass", "bet"), 0.0)
-            total += walker.step(action) % 3
+            total += rewards[action]
         return total
 
-    total = 0
     for number in range(rounds):
         coroutine = match(number)
         record = next(coroutine)
@@ -53,8 +64,8 @@ def plain_python(rounds: int = 1_500) -> int:
             while True:
                 record = coroutine.send(record.names[record.number & 1])
         except StopIteration as stop:
-            total += stop.value
-    return total
+            kept.append(_Record(stop.value, record.names, float(stop.value), record, (number, stop.value)))
+    return len(kept)
 
 
 class Products:

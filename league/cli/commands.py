@@ -55,7 +55,7 @@ GROUPS = {
     },
     "showing": {
         "games": "list the games, or show one: league games GAME",
-        "check": "check that a game, of your own for example, keeps what games promise",
+        "check": "check that a game keeps what games promise",
         "presets": "list the presets, and what each of them trains, or show one",
         "settings": "list the settings of a run: what they take, their defaults, what they mean",
         "plugins": "list what plugins add: games, rules, players, engines",

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("battles.csv", "battles.csv --json > ratings.json", "battles.csv --check ratings.json")
 NOTES = (
-    "battles.csv has a header and a battle a line: model_a, model_b and winner (model_a, model_b or tie) or score (0 "
-    "to 1), and optionally game and deal. Every game weighs alike, and battles of one deal are one cluster."
+    "battles.csv has a header and a battle a line: model_a, model_b and winner (model_a, model_b or tie) or score\n"
+    "(0 to 1), and optionally game and deal. Every game weighs alike, and battles of one deal are one cluster."
 )
 MOST_BYTES = 50_000_000  # of a report that is checked
 _MEANING = (

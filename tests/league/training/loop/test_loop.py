@@ -54,6 +54,7 @@ def test_no_later_match_has_the_index_of_a_submatch():
         context=SimpleNamespace(specs={}, roles={}),
         _engine=SimpleNamespace(refresh=lambda: None),
         rollouts=SimpleNamespace(play=play_offices),
+        _with_casts=lambda requests: requests,
     )
     for _ in range(3):
         requests = [office_request(league.state.next_match + number) for number in range(5)]
