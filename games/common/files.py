@@ -33,9 +33,7 @@ def atomic_write(path: Path, content: bytes | str) -> None:
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if (
-            isinstance(error, OSError) and error.errno is not None and error.filename is None
-        ):  # of a write, which does not know its file
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:  # of a write
             error.filename = str(path)
         raise
     sync_folder(path.parent)

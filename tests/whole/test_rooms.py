@@ -141,6 +141,7 @@ EXCEPTIONS = {
     ("short", "learners/losses/frozen_results.py"): "one cache",
     ("short", "learners/losses/given_rows.py"): "rows of terms, which are read without torch",
     ("short", "learners/losses/kl_estimators.py"): "a family's entries, which a configuration reads without torch",
+    ("short", "learners/losses/objective.py"): "what a loss is given",
     ("short", "learners/losses/whole_trajectories.py"): "rows of terms, which are read without torch",
     ("short", "learners/metric_sums.py"): "what updates and processes add up",
     ("short", "learners/parallel/fsdp.py"): "FSDP2 in one file",

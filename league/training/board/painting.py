@@ -7,10 +7,12 @@ picture of the last has been read.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import select
 import signal
+import sys
 import time
 from io import BytesIO
 from typing import BinaryIO, NamedTuple
@@ -22,6 +24,8 @@ from league.training.board.figures.canvas import Pixels, pixels
 
 LETTERS = 200  # of an error
 WAKES_AFTER = 2.0  # seconds until an idle painter looks whether its parent is still there
+
+PR_SET_PDEATHSIG = 1  # Linux's prctl(2): killed with the run's thread that ordered figures, also while it is stopped
 
 
 class Order(NamedTuple):
@@ -46,6 +50,8 @@ class Picture(NamedTuple):
 def main(parent: int, niceness: int) -> None:
     """Draw what a process orders through standard input, one figure after another, and write to standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which waits for figures in its own way
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(niceness)
     # What a figure prints must not come between the pictures.
     orders, pictures = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from learners.losses.distributions import entropy, kl, mix_uniform, outside_band, truncated_importance
+from learners.losses.distributions import entropy, kl, mix_uniform, outside_band
 from learners.losses.kl_estimators import ESTIMATORS, k1, k2, k3
 from learners.losses.objective import Surrogate
 from learners.losses.policy_gradient import ppo, reinforce, reply_means
@@ -138,13 +138,6 @@ def test_gspos_ratio_is_the_geometric_mean_over_the_replys_tokens():
     assert float(surrogate_loss(logprobs, sequence_old, gains, none, tight)[0, 0]) == pytest.approx(-2.2, abs=1e-12)
 
 
-def test_importance_is_truncated_and_has_no_gradient():
-    old = torch.tensor([math.log(0.5), math.log(0.3), math.log(0.8)], dtype=torch.float64, requires_grad=True)
-    weights = truncated_importance(old, logs(0.25, 0.4, 0.1), 2.5)
-    assert weights.tolist() == pytest.approx([2.0, 0.75, 2.5], abs=1e-12)
-    assert not weights.requires_grad
-
-
 def test_the_band_costs_what_lies_outside_it():
     values = torch.tensor([0.5, 0.9, 1.0, 1.5])
     none = torch.full((4,), float("inf"))
@@ -178,7 +171,7 @@ LOSSES = torch.tensor([[0.0, -1.0, -0.5], [-2.0, 0.0, -0.1]], dtype=torch.float6
 NONE_ABSENT = torch.zeros(2, 3, dtype=torch.bool)
 
 REAL = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
-SHARES = truncated_importance(OLD, OLD.flip(1), 1.1)
+SHARES = (OLD - OLD.flip(1)).exp().clamp(max=1.1)
 LOW = torch.tensor([1.2, 0.3], dtype=torch.float64)  # the first row's entropy is below, the second's above
 
 OBJECTIVES = {
