@@ -253,6 +253,15 @@ class Lineups:
         self._roles_of, self._make_game, self._engine_of = roles_of, make_game, engine_of
         self._lineups: dict[tuple[str, tuple[str, ...]], Lineup | None] = {}
         self._games: dict[str, Game | None] = {}  # None: its matches are played by the referee
+        self._engines: dict[int, Draws] = {}  # of the line-ups
+        self._changes = 0  # of their weights
+
+    def forget_old(self) -> None:
+        """Forget all trees, if an engine's weights have changed since they were grown."""
+        changes = sum([engine.changes for engine in self._engines.values()])
+        if changes != self._changes:
+            self._changes = changes
+            self._lineups.clear()
 
     def of(self, request: MatchRequest) -> Lineup | None:
         """Return the line-up of a match; None for one that the referee plays."""
@@ -275,6 +284,10 @@ class Lineups:
         game = self._games[name]
         if game is None or len(players) != game.spec.seats:
             return None
+        for engine in engines:
+            if id(engine) not in self._engines:
+                self._engines[id(engine)] = engine
+                self._changes += engine.changes
         return Lineup(game, self._roles_of(name), list(zip(players, engines, strict=True)))
 
 

@@ -277,9 +277,10 @@ class DrawnChoice(NamedTuple):
 class Draws(Protocol):
     """A Sampler that draws each reply with one number, from what depends on player, role and position alone.
 
-    ``choices`` holds until players' weights change, and ``sample`` draws from it as ``DrawnChoice.draw`` does.
+    ``choices`` holds until ``changes`` grows, and ``sample`` draws from it as ``DrawnChoice.draw`` does.
     """
 
+    changes: int  # how often players' weights have changed
     alone: bool  # whether a choice is the same, to the last bit, whatever else is asked in the same call
     tokens: int  # prompt and reply tokens that the replies so far consist of
 

@@ -145,6 +145,7 @@ class _MatchRunner:
 
     def begin(self, requests: Iterable[tuple[int, MatchRequest]]) -> list[AnyMatch]:
         """Start matches by index; those that need nobody else are played at once, and the others are returned."""
+        self._lineups.forget_old()
         started: list[AnyMatch] = []
         for index, request in requests:
             lineup = self._lineups.of(request)

@@ -51,7 +51,7 @@ class CfrPolicy(NamedTuple):
 class Random:
     """Draws legal actions uniformly; where free text is asked for, it plays the game's script ``random``."""
 
-    alone, tokens = True, 0
+    alone, changes, tokens = True, 0, 0
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one uniformly drawn legal reply for each request. Raises UsageError for words that it cannot draw."""
@@ -152,7 +152,7 @@ class Equilibrium:
     no play there can be exploited. Otherwise standard error shows how far it is. Each game is solved once.
     """
 
-    alone, tokens = True, 0
+    alone, changes, tokens = True, 0, 0
 
     def __init__(self, exact: Callable[[GameSpec], ExactPolicy | None] | None = None) -> None:
         """``exact`` returns a game's exact equilibrium where it has one, for information states that it reaches."""

@@ -77,12 +77,14 @@ class TorchLM:
         self._by_themselves: dict[_PromptKey, DrawnChoice] = {}  # the same, each computed alone
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
         self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
+        self.changes = 0  # how often the live weights have
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
 
     def add(self, player: str, lm: LanguageModel) -> None:
         """Add a live model; its weights may change between ``refresh`` calls."""
         self._live[player] = lm
+        self.changes += 1
         self._drop_passes(player)
 
     def keep(self, name: str, player: str, lm: LanguageModel) -> None:
@@ -129,6 +131,7 @@ class TorchLM:
         Distributions of all players are dropped, so that they come from the same passes as in a run that is resumed
         here; those passes of a frozen player that are the same again are not run again.
         """
+        self.changes += 1
         self._choices.clear()
         self._by_themselves.clear()
         for player in self._live.keys() - self._kept:
@@ -155,7 +158,7 @@ class TorchLM:
         replies: list[Reply | None] = [None] * len(requests)
         free: dict[_FreeKey, list[int]] = {}
         choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
-        chosen = self._choice_distributions([requests[i] for i in choices], alone=bool(self._kept))
+        chosen = self.choices([requests[i] for i in choices])
         for i, choice in zip(choices, chosen, strict=True):
             reply = replies[i] = choice.draw(requests[i].rng)
             self.tokens += _length(reply)
@@ -172,7 +175,7 @@ class TorchLM:
 
     def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """See ``Draws``."""
-        return self._choice_distributions(requests)
+        return self._choice_distributions(requests, alone=bool(self._kept))
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the exact probabilities of each request's legal replies (``choice`` roles only)."""

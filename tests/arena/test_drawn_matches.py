@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 
 import pytest
@@ -10,7 +11,7 @@ from arena import drawn_matches
 from arena.drawn_matches import Lineups, draws
 from arena.records import DrawnChoice, Episode, MatchRequest, Reply
 from arena.samplers.scripted import Always, Equilibrium, Random
-from arena.scheduler import play
+from arena.scheduler import play, rounds
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from roles.cards import load_roles
@@ -86,6 +87,47 @@ def test_matches_that_end_in_one_place_share_their_turns():
 def lineup_of(request, engine, roles=None):
     lineups = Lineups(lambda name: roles or load_roles(make_game(name).spec), make_game, lambda _: engine)
     return lineups.of(request)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_matches_that_begin_after_an_update_are_drawn_from_the_new_weights(alone):
+    class Changing(Random):
+        weights = 0
+
+        def sample(self, requests):
+            raise AssertionError("every match is drawn")
+
+        def choices(self, requests):
+            return [DrawnChoice([Reply(one.legal[self.weights])]) for one in requests]
+
+    learner, waiting, seen = Changing(), deque(), []
+    learner.alone = alone
+    engines = {"a": learner, "b": Random()}
+
+    class Feed:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if not waiting:
+                raise StopIteration
+            return waiting.popleft()
+
+    flow = rounds(
+        Feed(),
+        roles_of=lambda name: load_roles(make_game(name).spec),
+        engine_of=engines.__getitem__,
+        make_game=make_game,
+        in_flight=4,
+    )
+    for weights in (0, 1, 0):
+        learner.weights, ended = weights, []
+        learner.changes += 1
+        waiting.extend(requests_of("kuhn_poker", "ab", 20))
+        while len(ended) < 20:
+            ended += next(flow).values()
+        seen.append({turn.action for episode in ended for turn in episode.turns if turn.player == "a"})
+    assert seen == [{"pass"}, {"bet"}, {"pass"}]
 
 
 def test_what_is_not_plain_is_the_referees():

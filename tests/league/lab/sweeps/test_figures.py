@@ -103,9 +103,11 @@ def test_a_command_is_asked_about_a_run_and_one_that_fails_is_told(tiny, tmp_pat
     assert answer == pytest.approx(last["kuhn_poker/exploitability"], abs=1e-6)
     table = json.loads((folder / "table.json").read_text())
     assert table["figures"][f"{ASK}: exploitability"]["means"]["A"]["mean"] == answer
-    wrong = "exploitability RUN --game kuhn_poke"
+    ask = ["sweep", "--resume", "--run-dir", str(folder), "--ask"]
+    assert main([*ask, "exploitability RUN --game kuhn_poke"]) == 2, "no run is needed to know that there is no such game"
+    wrong = "exploitability RUN@main-000099 --game kuhn_poker"
     capsys.readouterr()
-    assert main(["sweep", "--resume", "--run-dir", str(folder), "--ask", wrong]) == 1
+    assert main([*ask, wrong]) == 1
     told = capsys.readouterr().out
     assert f"league {wrong} failed: " in told
     assert f"{ASK}: exploitability" in told
