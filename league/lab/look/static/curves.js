@@ -10,8 +10,10 @@
 
   const group = (each, points, opened) => {
     const charts = h("div", { class: "charts" });
+    let begun = false;
     const fill = async () => {
-      if (charts.childElementCount) { return; }
+      if (begun) { return; }
+      begun = true;
       const missing = each.charts.filter((row) => row.lines.some((name) => !(name in points)));
       try {
         const answers = await Promise.all(missing.map((row) => look.ask("curves", { names: row.lines.join(",") })));
