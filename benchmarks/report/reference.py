@@ -67,7 +67,7 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "What presets set, by table: what a setting takes, its default and its meaning; a default of none may be set too. "
+        "What presets set, by table: what a setting takes, its default and its meaning; a default of none may be set. "
         f"`league show settings --all` prints all {len(every)}, `league show settings WORD` those with a word in their "
         "meaning.",
     ]
