@@ -90,13 +90,13 @@ def commands() -> str:
     lines = [
         "# Commands",
         "",
-        "The `--help` of a command tells every option. With `--json` a command prints one JSON document.",
+        "A command's `--help` has every option, and more examples. With `--json` it prints one JSON document.",
     ]
     for group, own in GROUPS.items():
         lines += ["", f"## {TITLES[group]}"]
         for name, sentence in own.items():
             place = f"league {written(name)}"
-            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES]
+            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES[:2]]
             lines += ["", f"**{place}**: {sentence}.", "", "```sh", *examples, "```"]
     return "\n".join(lines) + "\n"
 
