@@ -168,7 +168,7 @@ def _sentences(report: RateReport) -> list[str]:
     for game, worth in _seats(ratings):
         if worth is None:
             sentences.append(
-                f"{game}: what the first seat is worth is not known, as the same players always sit there."
+                f"{game}: what the first seat is worth is unknown: the same players always sit there."
             )
         elif worth.low is not None and worth.high is not None and not worth.low <= 0.0 <= worth.high:
             sentences.append(
