@@ -77,7 +77,8 @@ class AlarmRule(Entry[Callable[[Any, Any], str | None]]):
     """An alarm. ``make`` gets a reading and the settings, and returns what is wrong: "" for nothing.
 
     None means that it cannot be judged yet. ``settings`` are fields of the table ``[alarms]`` itself, so no two alarms
-    share a field's name.
+    share a field's name. ``lasts``: it rings on until it is judged again; else it is of one iteration.
     """
 
     ledger: Ledger
+    lasts: bool = True

@@ -297,5 +297,5 @@ REASONING = AlarmRule(judge_reasoning_length, ReasoningSettings, ledger=HISTORIE
 ECHO_TRAP = AlarmRule(judge_echo_trap, EchoSettings, ledger=HISTORIES)
 ENTROPY = AlarmRule(judge_entropy, EntropySettings, ledger=ENTROPIES)
 LANGUAGE = AlarmRule(judge_language, LanguageSettings, ledger=Ledger(read_language))
-COLD_START = AlarmRule(judge_cold_start, ColdStartSettings, ledger=Ledger(read_cold_start))
-DROPPED_BATCH = AlarmRule(judge_dropped, DroppedSettings, ledger=Ledger(read_dropped))
+COLD_START = AlarmRule(judge_cold_start, ColdStartSettings, ledger=Ledger(read_cold_start), lasts=False)
+DROPPED_BATCH = AlarmRule(judge_dropped, DroppedSettings, ledger=Ledger(read_dropped), lasts=False)
