@@ -1,5 +1,6 @@
 """Rollouts for TRL: the mask marks what the model said and nothing else, and matches are paid as the league pays."""
 
+import copy
 import sys
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import league
+from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from league.cli.python.seat_matches import seat_matches
 from league.population.players.engines import Engines
@@ -50,6 +52,19 @@ def seat(monkeypatch):
     monkeypatch.setitem(sys.modules, "openenv", ModuleType("openenv"))
     monkeypatch.setitem(sys.modules, "openenv.core", module)
     return here
+
+
+TEMPLATE = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}>{% endif %}"
+)
+
+
+@pytest.fixture
+def lm(lm):
+    """Return a small model that is asked in chats."""
+    chatting = LanguageModel(lm.model, copy.deepcopy(lm.tokenizer))
+    chatting.tokenizer.chat_template = TEMPLATE
+    return chatting
 
 
 def trainer_of(lm, **settings):
