@@ -70,7 +70,7 @@ def train(arguments, run, cluster, times, kinds):
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("learners", "times"),
-    [("each", 3), *[pytest.param(learners, 60, marks=pytest.mark.slow) for learners in ("none", "each")]],
+    [("each", 3), *[pytest.param(learners, 30, marks=pytest.mark.slow) for learners in ("none", "each")]],
 )
 def test_whatever_dies_or_hangs_no_match_of_a_stream_is_lost_or_counts_twice(learners, times, tmp_path):
     config, run, iterations = tmp_path / "config.toml", tmp_path / "run", 3 * times + 6
