@@ -251,10 +251,10 @@ ROUNDS = 9  # of the real run, each with step times of its own
 def checked(seeds: Sequence[int] = (0, 1)) -> dict[str, Any]:
     """Return how a real run of two engines compares with the simulation: a small model, a process each.
 
-    Both play the same matches: all of a batch before the next (``barrier``), and as others end (``stream``). Seconds are
-    of the engine's own processor, so that time for which another program had it does not count. But what shares caches
-    and a core's units with it makes every step slower while it runs: so the step times that a play is simulated with are
-    measured just before and just after it, and the ratio is the median of ``ROUNDS`` plays.
+    Both play the same matches: all of a batch before the next (``barrier``), and as others end (``stream``). Seconds
+    are of the engine's own processor, so that time for which another program had it does not count. But what shares
+    caches and a core's units with it makes every step slower while it runs: so the step times that a play is simulated
+    with are measured just before and just after it, and the ratio is the median of ``ROUNDS`` plays.
     """
     with get_context("spawn").Pool(len(seeds)) as pool:
         rows = pool.map(_engine_run, seeds)

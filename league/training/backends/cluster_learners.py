@@ -1,7 +1,8 @@
 """Learners on a cluster: each is a group of workers that learns from the iterations in order.
 
 After an iteration a learner sends back everything that it would resume from. If it dies, or gives no sign of life for
-``cluster.timeout`` seconds, the driver starts a replacement from the last iteration that was collected, and submits all later trajectories to it again.
+``cluster.timeout`` seconds, the driver starts a replacement from the last iteration that was collected, and submits all
+later trajectories to it again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """One learner on a cluster: one worker, or several that take every update together, each with a share of its rows.
 
-All workers of a group get the same trajectories, credit them in the same way and take the same steps
-(``learners.parallel.process_group``), so each has the result; rank 0 sends it. If a worker dies or falls silent, its
-whole group is restarted.
+Rank 0 gets an iteration's trajectories, credits them and packs the batches, which it sends to the others; all take the
+same steps (``learners.parallel.process_group``), so each has the result, and rank 0 sends it back. Where policies are
+sharded, all get the trajectories: what is computed with the policies before an update takes every rank. If a worker
+dies or falls silent, its whole group is restarted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arena.cluster.interface import Cluster, PendingCall, Ref, WorkerDied, WorkerSpec
-from arena.cluster.ray_cluster import node_address
+from arena.cluster.ray_cluster import fetch, node_address
 from arena.cluster.signs_of_life import SignsOfLife
 from arena.flops import COUNTED
 from arena.process import tuned_process
@@ -24,12 +25,19 @@ from league.config.context import RunContext
 from league.training.backends.engine_worker import base_folder
 from league.training.backends.weight_transfer import BaseWeights, Files, read_files, write_files
 from league.training.checkpoints.learner_checkpoint import Learning, LearningState, load_learning, save_learning
-from league.training.learning.data_parallel import Rendezvous, join_process_group, shard_policies
+from league.training.learning.data_parallel import (
+    Rendezvous,
+    follow,
+    join_process_group,
+    lead,
+    send_task,
+    shard_policies,
+)
+from league.training.learning.iteration import Update
 from league.training.learning.learner import LearnerReport, learn_subset
 from league.training.learning.policies import policies_on_bases
 from learners.losses.term import ImitatedReply
-from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
-from learners.trajectories import Evidence, Trajectory
+from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup, TorchProcessGroup
 from learners.update.learner import update
 
 DEATH_NOTICE = 10.0  # seconds within which the cluster reports which worker of a failed group is dead
@@ -62,9 +70,12 @@ class LearnerWorker:
         self._rank = 0
 
     @property
-    def progress(self) -> float:
-        """What its passes have cost so far: an update that spins, or waits for a rank that does, adds nothing."""
-        return COUNTED.total
+    def progress(self) -> float | None:
+        """What rank 0's passes have cost: they stand still where it spins, or waits for a rank that does.
+
+        None for other ranks, which wait while rank 0 gives credit.
+        """
+        return None if self._rank else COUNTED.total
 
     def init_method(self) -> str:
         """Return a URL on this machine at which the group's processes can find one another."""
@@ -84,10 +95,23 @@ class LearnerWorker:
         """Start from a checkpoint."""
         learning_from_files(files, self._state)
 
-    def learn(self, iteration: int, batch: tuple[Sequence[Trajectory], Sequence[Evidence]]) -> GroupReply | None:
-        """Learn from an iteration; only rank 0 returns the result. Raises as ``learners.update.learner.update``."""
-        group_update = partial(update, process_group=self._process_group)
-        report = learn_subset(self._config, self._state, *batch, iteration, group_update)
+    def learn(self, iteration: int, batch: tuple[Ref]) -> GroupReply | None:
+        """Learn from an iteration, whose trajectories and evidence are in the object store.
+
+        Only rank 0 returns the result. Raises as ``learners.update.learner.update``.
+        """
+        group, sharded = self._process_group, self._config.optimizer.sharded
+        if isinstance(group, TorchProcessGroup) and not sharded:
+            if self._rank:
+                follow(self._config, group, self._state.policies)
+                return None
+            group_update: Update = partial(lead, self._config, group)
+        else:
+            group_update = partial(update, process_group=group)
+        trajectories, evidence = fetch(batch[0])
+        report = learn_subset(self._config, self._state, trajectories, evidence, iteration, group_update)
+        if isinstance(group, TorchProcessGroup) and not sharded:
+            send_task(group, None)
         files = learning_to_files(self._state, self._policies)  # gathering shards takes all ranks
         return GroupReply(report, files) if self._rank == 0 else None
 
@@ -119,7 +143,7 @@ class LearnerGroup:
 
     def submit(self, iteration: int, batch: Ref) -> None:
         """Let the workers learn from an iteration after the ones submitted before."""
-        self._calls[iteration] = [worker.call("learn", iteration, batch) for worker in self._workers]
+        self._calls[iteration] = [worker.call("learn", iteration, (batch,)) for worker in self._workers]
         for worker in self._workers:
             self._signs.expect(worker)
 

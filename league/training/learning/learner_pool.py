@@ -186,7 +186,9 @@ class AsyncLearner:
         self._when_free(lambda: self._records.delete_reports(iteration))
         learned = merge_reports(reports, self._submitted.pop(iteration), staleness(iteration, self.lead))
         replaced, self._deaths = sum(self._deaths.values()), Counter()
-        return learned._replace(metrics=learned.metrics | {"learners/replaced": float(replaced)}) if replaced else learned
+        return (
+            learned._replace(metrics=learned.metrics | {"learners/replaced": float(replaced)}) if replaced else learned
+        )
 
     @property
     def _records(self) -> SqliteRecordStore:

@@ -1,4 +1,4 @@
-"""A learner that hangs is noticed by its silence, ended and replaced; a process that takes updates with others, told."""
+"""A learner that hangs is noticed by its silence, ended and replaced; one that takes updates with others, told."""
 
 import multiprocessing
 import os
