@@ -80,7 +80,7 @@ def settings(mode: str, told: Path | str, shape: Shape) -> str:
 def train(folder: Path, mode: str, seed: int, shape: Shape, cluster: Sequence[str] = ()) -> Path:
     """Train a run in ``folder``, unless it is there; return its folder. Raises CalledProcessError."""
     run, told = folder / f"{mode}-{seed}", folder / f"{mode}-{seed}-slept"
-    if not list(told.glob("*.json")):  # which a run writes at its end
+    if _iterations(run) < shape.iterations:
         told.mkdir(parents=True, exist_ok=True)
         config, begun = folder / f"{mode}-{seed}.toml", run.exists()
         config.write_text(f"seed = {seed}\n{settings(mode, told, shape)}", encoding="utf-8")
@@ -91,10 +91,17 @@ def train(folder: Path, mode: str, seed: int, shape: Shape, cluster: Sequence[st
     return run
 
 
+def _iterations(run: Path) -> int:
+    """Return how many iterations of a run are done."""
+    path = run / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return int(json.loads(lines[-1])["iteration"]) if lines else 0
+
+
 def use_of(told: Path, places: int) -> dict[str, float]:
     """Return the use of the places of all workers, and the seconds from the first reply to the last."""
-    slept = [pair for path in told.glob("*.json") for pair in json.loads(path.read_text())]
-    workers = len([path for path in told.glob("*.json") if json.loads(path.read_text())])
+    by_worker = [list(map(json.loads, path.read_text().splitlines())) for path in told.glob("*.jsonl")]
+    slept, workers = [pair for one in by_worker for pair in one], len([one for one in by_worker if one])
     begun, ended = min(begin for begin, _ in slept), max(end for _, end in slept)
     busy = sum(end - begin for begin, end in slept)
     return {"figure": busy / (workers * places * (ended - begun)), "seconds": ended - begun}

@@ -1,7 +1,7 @@
 """PyTorch's engine with replies that take a log-normal time, as those of a model that reasons do: a plugin of runs.
 
 The time is slept, not computed, so that a busy machine hardly changes it; it is drawn with the reply, so that equal
-matches take equal times. What the engine has slept is written to a file of its process.
+matches take equal times. The beginning and the end of each reply are written to a file of the process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class SlowLM:
 
     def __init__(self, settings: Settings, lm: TorchLM) -> None:
         self._lm, self._settings, self._thread = lm, settings, LoopThread("slow")
-        self._slept: list[tuple[float, float]] = []  # the beginning and the end of each reply
+        told = Path(settings.told, f"{os.getpid()}.jsonl")
+        self._told = told.open("a", buffering=1, encoding="utf-8") if settings.told else None
 
     def __getattr__(self, name: str) -> Any:
         """Return the engine's; it is no subclass, because what a match draws from it is not known before."""
@@ -51,16 +52,17 @@ class SlowLM:
         return self._thread.submit(self._late(reply, seconds))
 
     def close(self) -> None:
-        """End the thread, and say what it has slept."""
+        """End the thread."""
         self._thread.close(_nothing)
-        if self._settings.told:
-            Path(self._settings.told, f"{os.getpid()}.json").write_text(json.dumps(self._slept))
+        if self._told is not None:
+            self._told.close()
         self._lm.close()
 
     async def _late(self, reply: Reply, seconds: float) -> Reply:
         begun = time.time()
         await asyncio.sleep(seconds)
-        self._slept.append((begun, time.time()))
+        if self._told is not None:
+            self._told.write(f"{json.dumps([begun, time.time()])}\n")
         return reply
 
 
