@@ -84,19 +84,21 @@ class ToolCalls:
     async def _once(self, request: ToolRequest) -> tuple[Any, bool]:
         """Return what one attempt gave, or the sentence of what went wrong, and whether it failed."""
         worker = self._idle.pop() if self._idle else _Worker()
+        call = asyncio.wrap_future(worker.start(request.run))
         try:
-            done, _ = await asyncio.wait([asyncio.wrap_future(worker.start(request.run))], timeout=request.tool.timeout)
+            done, _ = await asyncio.wait([call], timeout=request.tool.timeout)
         except asyncio.CancelledError:
+            call.cancel()
             worker.give_up()
             raise
         if not done:
+            call.cancel()
             worker.give_up()
             return f"{request.tool.name} gave {no_answer_within(request.tool.timeout)}.", True
         self._idle.append(worker)
-        (answer,) = done
-        error = answer.exception()
+        error = call.exception()
         if error is None:
-            return answer.result(), False
+            return call.result(), False
         if isinstance(error, UsageError):
             raise error
         return str(error) if request.tells else f"{request.tool.name} failed: {type(error).__name__}: {error}", True
