@@ -26,9 +26,10 @@ from benchmarks.report.page import RESULTS
 from benchmarks.report.provenance import ROOT
 from benchmarks.studies.runs import Result, run_study
 from benchmarks.studies.self_play.populations import Study, curve_summary, curves_of, drawn_by
+from league.theory.exact.exploitability import PolicyTable
+from league.theory.exact.position_graph import PositionGraph
 
 PICTURE = ROOT / "docs" / "research" / "collapse.png"
-POOL = ("random", "equilibrium")
 FIGURES = {
     "score": "score against a fixed pool, as a share of the range of returns",
     "exploitability": "exploitability",
@@ -74,13 +75,25 @@ STUDIES = {
 }
 
 
+def perfect_play(graph: PositionGraph) -> PolicyTable:
+    """Return the play of a zero-sum board game of two that draws among all moves that keep the position's value."""
+    values: list[float] = []  # the first seat's, of each position
+    rows = {}
+    for (seat, state), children in zip(graph.keys, graph.children, strict=True):
+        following = [values[child] if child >= 0 else graph.returns[-1 - child][0] for child in children]
+        values.append(min(following) if seat else max(following))
+        best = [float(value == values[-1]) for value in following]
+        rows[seat, state] = tuple(share / sum(best) for share in best)
+    return PolicyTable(graph.game, rows)
+
+
 def measure(run_dir: Path) -> dict[str, Any]:
     """Return a run's curves over its main snapshots."""
     import league
     from games.registry import make_game
     from league.population.players.engines import Engines
     from league.population.players.player import resolve
-    from league.theory.exact.exploitability import PolicyTable, exploitability, head_to_head
+    from league.theory.exact.exploitability import exact_form, exploitability, head_to_head, uniform_table
 
     run = league.open_run(run_dir)
     [game] = run.config.games
@@ -92,7 +105,9 @@ def measure(run_dir: Path) -> dict[str, Any]:
         def table_of(player: str) -> PolicyTable:
             return resolve(player, spec, engines).tabulate().table
 
-        pool = [table_of(player) for player in POOL]
+        form = exact_form(game)
+        perfect = perfect_play(form) if isinstance(form, PositionGraph) else table_of("equilibrium")
+        pool = [uniform_table(game), perfect]
         for snapshot in run.snapshots("main"):
             table = table_of(f"{run_dir}@{snapshot.id}")
             returns = [head_to_head([table, other])[0] for other in pool]
