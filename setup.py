@@ -40,6 +40,7 @@ setup(
             "suites/*.toml",
             "population/evaluation/*.toml",
             "lab/reports/templates/*",
+            "lab/look/static/*",
         ],
     },
     entry_points={"console_scripts": ["league = league.cli:main"]},

@@ -45,6 +45,11 @@ class PolicyConfig(Section):
     targets: tuple[str, ...] = Field((), description="lora: names of the adapted modules; none: every linear layer")
     frozen: bool = Field(False, description="it plays, but is never trained")
     every: Positive = Field(1, description="iterations whose trajectories make one update")
+    tokens: Count = Field(
+        0,
+        description="fewest tokens of replies that make one update, in whole iterations: where lengths change, updates "
+        "of equal size; 0: as many as come",
+    )
     matches: Positive | None = Field(
         None, description="most matches of each game in one update, in whole groups; None: all that were gathered"
     )

@@ -96,7 +96,9 @@ class AlarmRule(Entry[Callable[[Any, Any], str | None]]):
     """An alarm. ``make`` gets a reading and the settings, and returns what is wrong: "" for nothing.
 
     None means that it cannot be judged yet. ``settings`` are fields of the table ``[alarms]`` itself: the league's own
-    alarms share ``Sensitivity``, and no two others have a field of the same name.
+    alarms share ``Sensitivity``, and no two others have a field of the same name. ``lasts``: it rings on until it is
+    judged again; else it is of one iteration.
     """
 
     ledger: Ledger
+    lasts: bool = True

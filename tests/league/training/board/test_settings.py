@@ -30,12 +30,12 @@ def test_the_order_is_that_of_comparisons_not_of_the_alphabet():
 
 def test_settings_are_flat_by_dotted_names():
     assert dict(flat({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": "x"})) == {"a.b.c": 1, "a.d": "[1, 2]", "e": "x"}
-    assert flat_settings(load("pocket"))["games.kuhn_poker.matches"] == 2048
+    assert flat_settings(load("pocket-returns"))["games.kuhn_poker.matches"] == 2048
 
 
 def written(folder: Path, *settings: str) -> Path:
     folder.mkdir()
-    (folder / "config.toml").write_text(to_toml(load("pocket", list(settings))))
+    (folder / "config.toml").write_text(to_toml(load("pocket-returns", list(settings))))
     assert tomllib.loads((folder / "config.toml").read_text())["games"]
     return folder
 

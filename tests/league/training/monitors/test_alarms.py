@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.learning.trajectories import trajectory, turn
+from support.source import ROOT
 
 from arena.records import TokenTrace
 from games.common.section import Section
@@ -300,3 +301,17 @@ def test_an_alarm_that_is_registered_after_the_run_was_configured_has_its_own_de
     [alarm], numbers, _ = check_alarms(CONTEXT, {}, 4, [], [], {})
     assert str(alarm) == "Alarm since iteration 4, odd of a: 1 2.5"
     assert numbers == {"alarms/odd": 1.0}
+
+
+def test_an_alarm_of_one_batch_is_over_with_the_next():
+    context, state, rang = CONTEXT, {}, []
+    for iteration, metrics in enumerate(({"main/dropped": 1.0, "main/gap": 0.5}, {"main/gap": 0.1}), 1):
+        alarms, _, state = check_alarms(context, state, iteration, (), (), metrics)
+        rang.append([(alarm.name, alarm.subject, alarm.since) for alarm in alarms])
+    assert rang == [[("dropped_batch", "main", 1)], []]
+
+
+def test_the_page_lists_every_alarm():
+    page = (ROOT / "docs/guide/league.md").read_text(encoding="utf-8")
+    rows = "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
+    assert [name for name in ALARMS.loaded() if f"`{name}`" not in rows] == []
