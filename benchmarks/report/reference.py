@@ -81,7 +81,7 @@ def settings() -> str:
             "| setting | takes | default | meaning |",
             "| --- | --- | --- | --- |",
         ]
-        lines += [_row(f"`{s.name}`", _short(s.kind), _default(s), s.meaning) for s in own]
+        lines += [_row(f"`{s.name}`", _short(s.kind), _default(s), s.meaning.partition(";")[0]) for s in own]
     return "\n".join(lines) + "\n"
 
 
