@@ -68,8 +68,8 @@ def settings() -> str:
         "# Settings",
         "",
         "What presets set, by table: what a setting takes, its default and its meaning; a default of none may be set. "
-        f"`league show settings --all` prints all {len(every)} in whole sentences, `league show settings WORD` those with "
-        "a word in their meaning.",
+        f"`league show settings --all` prints all {len(every)} in whole sentences, `league show settings WORD` those "
+        "with a word in their meaning.",
     ]
     shown = of_presets(every)
     for table in dict.fromkeys(_table_of(setting) for setting in shown):
