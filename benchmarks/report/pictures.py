@@ -27,9 +27,11 @@ GUIDE, START = ROOT / "docs" / "guide", ROOT / "docs" / "start"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 SHARP = 2  # pixels of a picture for one of the page: it is read when it is enlarged
 WIDTH = 1100  # of a page, in its own pixels
-BOARD = (1280, 1180)  # of TensorBoard's window: two cards stand beside each other
+BOARD = (1280, 1000)  # of TensorBoard's window: two cards stand beside each other
+CARDS = 4  # that are drawn
 SIDE = 0.14  # of that width: the list of runs, which has one line and is left out
 PATIENCE = 60_000  # milliseconds
+READING = 15_000  # milliseconds: TensorBoard shows what it has read of a run, and reads on
 
 
 @contextmanager
@@ -54,10 +56,13 @@ def draw_board(run: Path) -> None:
     width, height = BOARD
     with _window(width, height) as page:
         page.goto(serve_tensorboard([run], 0))
-        page.locator("card-view img").nth(5).wait_for()
-        page.wait_for_timeout(3000)  # for the pictures that are loading
+        page.locator("card-view img").nth(CARDS - 1).wait_for()
+        page.wait_for_timeout(READING)
+        page.reload()
+        page.locator("card-view img").nth(CARDS - 1).wait_for()
+        page.wait_for_timeout(READING)
         left, cards = width * SIDE, page.locator("card-view")
-        boxes = [cards.nth(number).bounding_box() for number in range(6)]
+        boxes = [cards.nth(number).bounding_box() for number in range(CARDS)]
         bottom = max(box["y"] + box["height"] for box in boxes) + 12
         clip = {"x": left, "y": 0, "width": width - left, "height": min(bottom, height)}
         page.screenshot(path=START / "board.png", clip=clip)
