@@ -107,7 +107,7 @@ def test_a_learner_that_is_stopped_while_it_holds_the_record_store_ends_the_run_
     assert f"The process that learns for main (process {learner}) has given no sign of life for 3 s" in ended.output
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_process_that_takes_updates_with_others_and_is_stopped_ends_the_run_too(tmp_path):
     (tmp_path / "tiny.toml").write_text(TWO)
     run = tmp_path / "run"
