@@ -30,9 +30,10 @@ class RefusedError(ValueError):
     """A chat template refuses a chat in its own words (``raise_exception``), or cannot be applied to it."""
 
 
-def render(template: str, chat: Sequence[Message], special: Mapping[str, Any]) -> str:
-    """Return a chat's prompt by a template, up to where the reply begins. ``special``: special tokens by name.
+def render(template: str, chat: Sequence[Message], special: Mapping[str, Any], model: str = "this model") -> str:
+    """Return a chat's prompt by the template of a model, up to where the reply begins.
 
+    ``special``: special tokens by name.
     Raises RefusedError with the template's reason, and UsageError for a template that goes beyond the limits.
     """
     answer = None
@@ -41,7 +42,7 @@ def render(template: str, chat: Sequence[Message], special: Mapping[str, Any]) -
     if answer is None:
         _ENDED.add(template)
         raise UsageError(
-            f"The chat template takes more than {SECONDS:g} seconds, {MEMORY // 2**30} GiB of memory or "
+            f"The chat template of {model} takes more than {SECONDS:g} seconds, {MEMORY // 2**30} GiB of memory or "
             f"{LONGEST:,} characters for one prompt, so it was stopped. Use a model whose template ends."
         )
     text, reason = json.loads(answer)
@@ -52,6 +53,7 @@ def render(template: str, chat: Sequence[Message], special: Mapping[str, Any]) -
 
 def serve() -> None:
     """Be the rendering process."""
+    _answer(json.dumps(["", [], {}]).encode())  # what it imports takes longer than a prompt may
     limited_process.serve(_answer, SECONDS, MEMORY, files=32)  # some modules are imported when they are needed
 
 
