@@ -227,7 +227,7 @@ class MatchPool:
         return min(free, key=lambda number: load[number], default=None)
 
     def _next_chunk(self, waiting: deque[MatchChunk], engine: int) -> MatchChunk:
-        """Return the waiting chunk of which an engine lacks the fewest weights, then that others hold least, the first."""
+        """Return the first chunk of which an engine lacks the fewest weights; of equal ones, what others hold least."""
         if self._holds is None:
             return waiting[0]
 
