@@ -61,7 +61,9 @@ class ChatTokenizer:
         return [self._checked([*start, *ids]) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
     def _safe(self, chat: Sequence[Message]) -> list[Message]:
-        return [{**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat]
+        return [
+            {**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat
+        ]
 
     def _checked(self, ids: Sequence[int]) -> Tokens:
         if self.context and len(ids) > self.context:
