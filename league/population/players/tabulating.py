@@ -125,7 +125,8 @@ class PolicyReader:
             more = min(SCORED_AT_ONCE, self._replies_per_state - len(texts))
             for reply in engine.score([request] * more):
                 texts.append(reply.text)
-                logprobs[reply.text] = max(logprobs.get(reply.text, -math.inf), reply.logprob or -math.inf)
+                logprob = -math.inf if reply.logprob is None else reply.logprob
+                logprobs[reply.text] = max(logprobs.get(reply.text, -math.inf), logprob)
             if (row := known_row(request.role, request.legal, logprobs)) is not None:
                 self.replies += len(texts)
                 self.illegal += sum(parse_reply(request.role, text, request.legal) is None for text in texts)
