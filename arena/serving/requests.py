@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from arena.lm.tokenization import ChatTokenizer
 from games.common.errors import UsageError
 from games.common.validation import validated
 from roles.chat_text import Message
 from roles.truncation import Truncation
+
+if TYPE_CHECKING:
+    from arena.lm.tokenization import ChatTokenizer  # torch is slow to import
 
 MAX_CHOICES = 10_000  # of a constrained reply
 MAX_COMPLETIONS = 128  # of one request, as at OpenAI

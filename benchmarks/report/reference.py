@@ -23,6 +23,7 @@ from learners.losses import AUXILIARY, LOSSES
 from learners.values import ESTIMATORS
 
 FOLDER = ROOT / "docs" / "reference"
+MOST_NAMES = 7  # that a setting takes, to be listed in the table
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
@@ -66,7 +67,7 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "What presets set, by table: what a setting takes, its default and its meaning. "
+        "What presets set, by table: what a setting takes, its default and its meaning; a default of none may be set. "
         f"`league show settings --all` prints all {len(every)}, `league show settings WORD` those with a word in their "
         "meaning.",
     ]
@@ -80,7 +81,7 @@ def settings() -> str:
             "| setting | takes | default | meaning |",
             "| --- | --- | --- | --- |",
         ]
-        lines += [_row(f"`{s.name}`", s.kind, _default(s), s.meaning) for s in own]
+        lines += [_row(f"`{s.name}`", _short(s.kind), _default(s), s.meaning) for s in own]
     return "\n".join(lines) + "\n"
 
 
@@ -150,6 +151,16 @@ def _as_markdown(text: str) -> str:
 def _table_of(setting: Setting) -> str:
     table = setting.name.rpartition(".")[0]
     return table if table.startswith(("games", "policies", "roles")) else table.partition(".")[0]
+
+
+def _short(kind: str) -> str:
+    """Return what a setting takes in signs: ``whole number, at least 1 or none`` is ``integer ≥ 1``."""
+    if kind.count("|") > MOST_NAMES:
+        return "a name"
+    signs = {"whole number": "integer", ", at least": " ≥", ", above": " >", " and at most": ", ≤", " or none": ""}
+    for words, sign in signs.items():
+        kind = kind.replace(words, sign)
+    return kind
 
 
 def _default(setting: Setting) -> str:

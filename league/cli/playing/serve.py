@@ -134,6 +134,8 @@ def _serve_seat(arguments: argparse.Namespace) -> int:
     door = "--openenv" if arguments.openenv else "--mcp"
     if not arguments.game:
         raise UsageError(f"{door} serves a seat of a game: name it with --game, for example --game kuhn_poker.")
+    if arguments.player or arguments.allow_host:
+        raise UsageError(f"--player and --allow-host are for a model that is served alone: leave them out with {door}.")
     settings = PlayerSettings(engine=arguments.engine, dtype=arguments.dtype, threads=arguments.threads)
     with Engines(settings) as engines:
         if arguments.mcp:

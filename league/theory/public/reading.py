@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from games.openspiel.game import OpenSpielGame
 from games.spec import ChoiceGame
 from league.theory.public.from_openspiel import dealt
-from league.theory.public.tree import CHANCE, NOWHERE, Floats, PublicTree
+from league.theory.public.tree import CHANCE, NOWHERE, Floats, Integers, PublicTree
 
-BATCH = 4096  # information states that are asked at once
+FIRST_BATCH, BATCH = 1024, 32_768  # information states that are asked at once, at first and at most
+QUICK = 5.0  # seconds; a batch that takes less is followed by one of twice its size
 Position = tuple[int, ChoiceGame]  # (seat, a position in which it is that seat's turn)
 Hands = tuple[tuple[OpenSpielGame, ...], tuple[OpenSpielGame, ...]]  # by seat and hand: a match that has come here
 
@@ -20,19 +23,22 @@ def read_policy(
     tree: PublicTree,
     distributions: Callable[[Sequence[Position]], Sequence[Sequence[float]]],
     tell: Callable[[int], object] = lambda asked: None,
+    begun: tuple[Floats, int] | None = None,
 ) -> Floats:
     """Return a player's policy over a tree without public chance.
 
     ``distributions`` maps positions (which it must not change) to probabilities over ``game.legal_ids()``, in that
-    order; it is asked once for each information state. ``tell`` gets the number that was asked, now and then.  # [N, H]
+    order; it is asked once for each information state. ``tell`` gets the number that was asked, after every batch.
+    With ``begun``, a policy and how many states ``tell`` was given for it, that policy is filled from there.  # [N, H]
     """
-    policy = tree.uniform()
-    asked = 0
+    policy, known = begun or (tree.uniform(), 0)
+    asked, size = 0, FIRST_BATCH
     batch: list[tuple[int, int, Position]] = []  # (position, hand, what is asked)
     first = _first_children(tree)
 
     def ask() -> None:
-        nonlocal asked
+        nonlocal asked, size
+        before = time.monotonic()
         answers = distributions([question for _, _, question in batch])
         for (node, hand, (_, game)), answer in zip(batch, answers, strict=True):
             by_action = dict(zip(game.legal_ids(), answer, strict=True))
@@ -41,14 +47,67 @@ def read_policy(
         asked += len(batch)
         batch.clear()
         tell(asked)
+        if time.monotonic() - before < QUICK:
+            size = min(2 * size, BATCH)
 
     for node, seat, games in _in_depth(tree, first):
+        if asked < known:  # whole batches were asked before: the walk is the same
+            asked += len(games[seat])
+            continue
         batch.extend((node, hand, (seat, game)) for hand, game in enumerate(games[seat]))
-        if len(batch) >= BATCH:
+        if len(batch) >= size:
             ask()
     if batch:
         ask()
     return policy
+
+
+def first_positions(tree: PublicTree, most: int) -> list[Position]:
+    """Return at least ``most`` of the information states in the order of ``read_policy``, if there are so many."""
+    found: list[Position] = []
+    for _, seat, games in _in_depth(tree, _first_children(tree)):
+        found.extend((seat, game) for game in games[seat])
+        if len(found) >= most:
+            break
+    return found
+
+
+def asker(
+    tree: PublicTree, distributions: Callable[[Sequence[Position]], Sequence[Sequence[float]]]
+) -> Callable[[Integers, Integers], list[Floats]]:
+    """Return a function of positions and hands of who moves there, which asks a player as ``read_policy`` does.
+
+    It returns the chances of each position's children.  # [Q], [Q] -> [Q][children]
+    """
+    _, deals, _ = dealt(tree.game)
+    dealt_to: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
+    for hands, state in deals.items():
+        for seat in (0, 1):
+            dealt_to[seat].setdefault(hands[seat], state)
+    first, counts = _first_children(tree), np.bincount(tree.parent[1:], minlength=tree.positions)
+
+    def match(node: int, hand: int) -> Position:
+        seat, path = int(tree.seat[node]), list[int]()
+        while node:
+            path.append(int(tree.action[node]))
+            node = int(tree.parent[node])
+        state = dealt_to[seat][hand].clone()
+        for action in reversed(path):
+            state.apply_action(action)
+        return seat, OpenSpielGame.from_state(tree.game, state)
+
+    def ask(nodes: Integers, hands: Integers) -> list[Floats]:
+        found = []
+        for begin in range(0, len(nodes), BATCH):
+            part = nodes[begin : begin + BATCH].tolist()
+            asked = [match(*pair) for pair in zip(part, hands[begin : begin + BATCH].tolist(), strict=True)]
+            for node, (_, game), answer in zip(part, asked, distributions(asked), strict=True):
+                by_action = dict(zip(game.legal_ids(), answer, strict=True))
+                moves = tree.action[first[node] : first[node] + counts[node]].tolist()
+                found.append(np.array([by_action[action] for action in moves]))
+        return found
+
+    return ask
 
 
 def _first_children(tree: PublicTree) -> np.ndarray:

@@ -106,7 +106,7 @@ def test_all_weights_are_pulled_to_nothing_alike(name, value):
     The state has three features, with the action they are six; V is fitted to what Q has learned.
     """
     batch = [acting(trajectory([1.0], match=match), ["go"]) for match in range(4)]
-    settings = {"residual": 0.0} if name == "progress" else {"sweeps": 1}
+    settings = {"residual": 0.0} if name == "progress" else {}
     estimator = ESTIMATORS[name]
     chosen = estimator.settings(shrink=6.0, **settings)
     found = estimator.make(batch, estimator.learn(batch, {}, chosen), chosen)
@@ -261,3 +261,15 @@ def test_sequential_advantages_are_steps_between_means_of_what_was_said_so_far(m
                 assert gain == pytest.approx(steps[1] - steps[0], abs=5e-3)
                 checked += 1
     assert checked > 60
+
+
+def test_a_teams_return_is_the_mean_over_its_seats_also_where_some_are_paid_alike():
+    """Of three seats paid 0, 0 and 3 it is 1, not the mean of 0 and 3."""
+    batch = []
+    for match, moves in enumerate(["aaa", "bbb"] * 4):
+        for seat, move in enumerate(moves):
+            paid = 3.0 * (seat == 2) * (move == "a")
+            fields = {"seat": seat, "match": match, "players": ("main",) * 3, "order": (seat,), "role": f"seat {seat}"}
+            batch.append(acting(trajectory([paid], **fields), [move]))
+    gains = [sum(row[0] for row in rows) for rows in zip(*[iter(learned("sequential", [batch]))] * 3, strict=True)]
+    assert gains == pytest.approx([0.5, -0.5] * 4, abs=1e-3)  # from the mean, a half, to 1 and to 0

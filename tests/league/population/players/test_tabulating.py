@@ -73,9 +73,13 @@ def test_log_probs_give_the_table_itself(tmp_path):
         lambda number, body: scored(draws(number), -0.01),  # they come to more than 1
         lambda number, body: scored(draws(number), float("nan")),
         lambda number, body: scored(draws(number), "0"),
+        lambda number, body: scored(draws(number), 800.0),
+        lambda number, body: scored(draws(number), -1e308, -1e308),
+        lambda number, body: scored(draws(number), -(10**400)),
+        lambda number, body: scored(draws(number), float("-inf")),
         lambda number, body: Response(data=completion(draws(number)).data | {"logprobs": [1]}),
     ],
-    ids=["none", "refused", "unmasked", "too much", "nan", "words", "elsewhere"],
+    ids=["none", "refused", "unmasked", "too much", "nan", "words", "certain", "vast", "vaster", "never", "elsewhere"],
 )
 def test_without_log_probs_that_add_up_replies_are_counted(tmp_path, behave):
     with Server(behave) as server:
@@ -85,6 +89,15 @@ def test_without_log_probs_that_add_up_replies_are_counted(tmp_path, behave):
     assert len(tabulated.counts) == 12
     for key, counts in tabulated.counts.items():
         assert tabulated.table.probabilities[key] == pytest.approx([count / 8 for count in counts])
+
+
+def test_a_reply_that_is_certain_is_known_at_once(tmp_path):
+    with Server(lambda number, body: scored("bet", 0.0) if body.get("logprobs") else completion("bet")) as server:
+        tabulated = table_of(player_file(tmp_path, server), replies=64)
+        asked = len(server.seen)
+    assert tabulated.source is TableSource.LOGPROBS
+    assert set(tabulated.table.probabilities.values()) == {(0.0, 1.0)}
+    assert asked == 2 + 12 * 8
 
 
 def test_counts_follow_ids_and_illegal_replies_are_left_out(tmp_path):

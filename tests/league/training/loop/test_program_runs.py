@@ -19,7 +19,7 @@ from league.cli import main
 from league.cli.python.runs import open_run
 
 FIRST = 'programs = { roles = ["kuhn_poker/first"], port = 0 }\n'
-FREE = 'roles = { reply = "free", on_illegal = "forfeit", max_reply_tokens = 6 }\nalarms.illegal_stop = 1.0\n'
+FREE = 'roles = { reply = "free", on_illegal = "forfeit", max_reply_tokens = 6 }\nalarms.stop = []\n'
 TOLD = {"programs/played", "programs/forfeited", "programs/refused"}
 
 
