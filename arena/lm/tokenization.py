@@ -42,13 +42,30 @@ class ChatTokenizer:
 
         Players' text is data: special tokens in it are broken up first, so that they stay text.
         """
-        safe = [
-            {**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat
-        ]
+        safe = self._safe(chat)
         if self.tokenizer.chat_template:
             ids = self._apply_template(safe)
         else:
             ids = [*_start_tokens(self.tokenizer), *self._encode(plain_text(safe))]
+        return self._checked(ids)
+
+    def encode_prompts(self, chats: Sequence[Sequence[Message]]) -> list[Tokens]:
+        """Return ``encode_prompt`` of each chat; without a chat template in one call, which takes a third of the time.
+
+        A text within a list is read as by itself: nothing is padded.
+        """
+        if self.tokenizer.chat_template or not chats:
+            return [self.encode_prompt(chat) for chat in chats]
+        texts = [plain_text(self._safe(chat)) for chat in chats]
+        start = _start_tokens(self.tokenizer)
+        return [self._checked([*start, *ids]) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+    def _safe(self, chat: Sequence[Message]) -> list[Message]:
+        return [
+            {**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat
+        ]
+
+    def _checked(self, ids: Sequence[int]) -> Tokens:
         if self.context and len(ids) > self.context:
             raise UsageError(
                 f"A prompt is {len(ids)} tokens long, but {self.model_name} reads {self.context} at most. "

@@ -85,4 +85,4 @@ def test_threads_are_measured_once_and_the_run_keeps_them(monkeypatch):
     assert f"threads {run.threads}," in sentences[0]
     assert f"threads = {run.threads}\n" in to_toml(run)
     assert load("smol", ["threads=7"]).threads == 7
-    assert load("pocket").threads == 1, "a preset that states a number keeps it"
+    assert load("pocket-returns").threads == 1, "a preset that states a number keeps it"

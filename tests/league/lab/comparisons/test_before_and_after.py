@@ -85,4 +85,4 @@ def test_the_table_names_every_game_and_opponent(run):
 
 def test_a_table_needs_a_suite():
     with pytest.raises(UsageError, match="suite_matches needs a suite"):
-        load("pocket", ["evaluation.suite_matches=5"])
+        load("pocket-returns", ["evaluation.suite_matches=5"])

@@ -54,15 +54,15 @@ def test_a_model_that_knows_nothing_gives_every_token_the_same_chance():
 
 def test_a_full_model_is_compared_with_what_it_began_as(tmp_path):
     pocket().save(tmp_path / "model")
-    config = load("pocket", [f"model.source={tmp_path / 'model'}"])
+    config = load("pocket-returns", [f"model.source={tmp_path / 'model'}"])
     same = language_metrics(config, {"main": pocket()})
     assert same["main/language_kl"] == pytest.approx(0.0, abs=1e-6)
     other = pocket()
     with torch.no_grad():
         other.model.model.embed_tokens.weight.mul_(3.0)
     assert language_metrics(config, {"main": other})["main/language_kl"] > 0.01
-    assert language_metrics(load("pocket"), {"main": pocket()}) == {}
-    off = load("pocket", [f"model.source={tmp_path / 'model'}", "evaluation.language=false"])
+    assert language_metrics(load("pocket-returns"), {"main": pocket()}) == {}
+    off = load("pocket-returns", [f"model.source={tmp_path / 'model'}", "evaluation.language=false"])
     assert language_metrics(off, {"main": pocket()}) == {}
 
 
