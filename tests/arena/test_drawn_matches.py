@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from arena import drawn_matches
-from arena.drawn_matches import Lineups, draws
+from arena.drawn_matches import Lineup, Lineups, draws
 from arena.records import DrawnChoice, Episode, MatchRequest, Reply, TokenTrace
 from arena.samplers.scripted import Always, Equilibrium, Random
 from arena.scheduler import play, rounds
@@ -16,7 +16,6 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from roles.cards import load_roles
 from roles.role import ReplyForm
-
 
 SHARES = [1.0, 4.0]  # of two replies, added up
 
@@ -78,7 +77,10 @@ def test_a_tree_that_is_full_begins_anew_and_play_does_not_notice(monkeypatch):
     requests = requests_of("leduc_poker", "ab")
     expected = play_with(requests, dict.fromkeys("ab", Random()))
     monkeypatch.setattr(drawn_matches, "MOST_NODES", 3)
+    begin, begun = Lineup._begin, []
+    monkeypatch.setattr(Lineup, "_begin", lambda lineup: begun.append(1) or begin(lineup))
     assert play_with(requests, dict.fromkeys("ab", Random())) == expected
+    assert len(begun) == 1 + len(requests), "every match takes more than three positions"
     assert play_with(requests, dict.fromkeys("ab", Together())) == expected
 
 
