@@ -33,6 +33,7 @@ FILE = Path(__file__).with_name("figures.toml")
 COUNT, TIME = 1.15, 2.0  # how many times the stored figure a count, and a time, may be
 SPARE = 1  # of any count, beyond that
 LONGER = 4  # times as many rounds for a piece that seems slow
+HOPELESS = 2  # times what a time may be, beyond which it is not measured on
 BLOCKS = 5  # ratios of times, of which the median is stored
 HEAD = """\
 # What each piece of work (benchmarks/guard) takes: counts, and its time as a multiple of its yardstick's. `make guard`
@@ -113,7 +114,7 @@ def shortest(piece: Piece, enough: float) -> float:
     """Return the ratio of the shortest times of a piece and of its yardstick, which run in turn.
 
     Shortest times, because other processes only ever add to one. A piece that is above ``enough`` is measured on, up to
-    ``LONGER`` times as long.
+    ``LONGER`` times as long, unless it is hopeless.
     """
     best, yard, clock = math.inf, math.inf, piece.clock
     for number in range(1, LONGER * piece.rounds + 1):
@@ -122,7 +123,7 @@ def shortest(piece: Piece, enough: float) -> float:
         middle = clock()
         piece.run()
         yard, best = min(yard, middle - start), min(best, clock() - middle)
-        if best <= enough * yard and number >= piece.rounds:
+        if number >= piece.rounds and not enough * yard < best <= HOPELESS * enough * yard:
             break
     return best / yard
 
