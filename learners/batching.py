@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from arena.lm.chunks import Tokens
+from arena.packed import travels_packed
 from arena.records import TokenTrace
 from learners.groups import root_game_of
 from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
@@ -63,6 +64,11 @@ class FreeRow(NamedTuple):
     draws: tuple[Draw, ...] = ()
     truncation: Truncation = NO_TRUNCATION
     role: str = ""  # of the first of the turns
+
+
+travels_packed(Draw, "sampled")
+travels_packed(ChoiceRow, "prompt")
+travels_packed(FreeRow, "prompt", "reply")
 
 
 class TrainBatch(NamedTuple):
