@@ -228,7 +228,7 @@ class TorchLM:
             lm = self.model_of(player)
             own = [requests[i] for i in indices]
             if lm.shares_prefix:
-                prompts = lm.encode_prompts([_chat(_prompt_key(request)) for request in own])
+                prompts = lm.encode_prompts([_chat(self._keys.of(request)) for request in own])
                 found = tree_probabilities(lm, prompts, [lm.trie(request.legal) for request in own], temperature)
             else:
                 found = [list(row) for row in self.distributions(own)]
