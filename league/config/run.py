@@ -193,8 +193,8 @@ class RunConfig(Section):
     )
     episodes_kept: Count = Field(
         12,
-        description="matches kept for reading when a snapshot is frozen: a game's first, best, worst and most "
-        "surprising",
+        description="matches kept for reading when a snapshot is frozen: a game's first, best, worst, most surprising, "
+        "most refused, most stale and longest, and some at random",
     )
     games: dict[str, GameConfig] = Field(
         min_length=1, description="games of the curriculum by name; hex(board_size={2..4}) names one for each value"

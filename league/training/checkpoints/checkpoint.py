@@ -308,7 +308,7 @@ def clear_state(run_dir: Path) -> None:
 
 
 def clear_learners(run_dir: Path) -> None:
-    """Remove the files of learner processes; the checkpoint has everything that counts."""
+    """Remove the files of learner processes; the checkpoint has everything that matters."""
     for path in sorted(run_dir.glob(f"{RECORDS_FILE}*")):  # the database before its journals
         path.unlink()
     shutil.rmtree(run_dir / LEARNERS_FOLDER, ignore_errors=True)

@@ -120,8 +120,7 @@ def test_a_learner_that_is_stopped_while_it_holds_the_record_store_is_replaced(t
     assert ended.status == 0, ended.output
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sign", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("sign", [signal.SIGSTOP, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_a_process_that_takes_updates_with_others_is_replaced_and_the_run_is_the_same(sign, tmp_path):
     (tmp_path / "tiny.toml").write_text(FEW)
     runs = {}
