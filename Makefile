@@ -122,7 +122,6 @@ docs: .venv-docs/.installed
 	@mkdir -p build/pages/benchmarks/results
 	@cp README.md CONTRIBUTING.md CHANGELOG.md LICENSE build/pages
 	@cp -r docs build/pages/docs
-	@rm -f build/pages/docs/*.py
 	@cp benchmarks/results/*.md build/pages/benchmarks/results
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build -q
 	@echo "The site is in build/site: open build/site/index.html."

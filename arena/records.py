@@ -299,6 +299,15 @@ class Tabular(Protocol):
 
 
 @runtime_checkable
+class TabularInBulk(Tabular, Protocol):
+    """A Tabular engine that computes the distributions of very many prompts that begin alike in less time."""
+
+    def bulk_distributions(self, requests: Sequence[ReplyRequest]) -> Sequence[Sequence[float]]:
+        """Return what ``distributions`` returns, up to rounding; nothing is kept for later requests."""
+        ...
+
+
+@runtime_checkable
 class TellsLogprobs(Protocol):
     """An engine whose replies may come with their probabilities, though it cannot list those of all replies."""
 

@@ -22,10 +22,11 @@ from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
 from arena.lm.tokenization import MAX_CACHED_PROMPTS
+from arena.lm.tree_decoding import tree_probabilities
 from arena.records import DrawnChoice, Refusal, Reply, ReplyRequest, TokenTrace
 from arena.samplers.pass_cache import PassCache
 from games.common.errors import unknown_name
-from roles.chat_text import as_chat
+from roles.chat_text import Message, as_chat
 from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
@@ -57,6 +58,10 @@ class _PromptKey(NamedTuple):
 
 def _prompt_key(r: ReplyRequest) -> _PromptKey:
     return _PromptKey(r.player, r.role, r.observation, r.legal, r.refusals, r.form, r.chat)
+
+
+def _chat(key: _PromptKey) -> list[Message]:
+    return as_chat(key.chat) if key.chat else messages(*key[1:-1])
 
 
 class TorchLM:
@@ -186,6 +191,26 @@ class TorchLM:
             for cuts in [choice.cumulated or () for choice in self._choice_distributions(requests)]
         ]
 
+    def bulk_distributions(self, requests: Sequence[ReplyRequest]) -> list[list[float]]:
+        """Return the same, up to rounding: each token of the tree of all prompts runs once, and nothing is cached."""
+        rows: list[list[float]] = [[]] * len(requests)
+        together: dict[tuple[str, float], list[int]] = {}
+        for index, request in enumerate(requests):
+            check_tabular(request.role)
+            together.setdefault((request.player, request.role.temperature), []).append(index)
+        for (player, temperature), indices in together.items():
+            lm = self.model_of(player)
+            own = [requests[i] for i in indices]
+            if lm.shares_prefix:
+                prompts = lm.encode_prompts([_chat(_prompt_key(request)) for request in own])
+                found = tree_probabilities(lm, prompts, [lm.trie(request.legal) for request in own], temperature)
+            else:
+                found = [list(row) for row in self.distributions(own)]
+            for index, row in zip(indices, found, strict=True):
+                check_logprobs(player, sum(row), live=player in self._live)
+                rows[index] = row
+        return rows
+
     def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
         """Return the exact probabilities of each request's answers.
 
@@ -282,7 +307,7 @@ class TorchLM:
         """Return the prompt's tokens from a cache that players of one tokenizer share."""
         cache_key = lm.tokenizer, key._replace(player="")
         if cache_key not in self._prompts:
-            self._prompts[cache_key] = lm.encode_prompt(as_chat(key.chat) if key.chat else messages(*key[1:-1]))
+            self._prompts[cache_key] = lm.encode_prompt(_chat(key))
         return self._prompts[cache_key]
 
     def _unload(self) -> None:

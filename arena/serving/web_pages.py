@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 
 class ClientGone(Exception):
-    """Whoever asked has closed the connection."""
+    """The client has closed the connection."""
 
 
 class Events(NamedTuple):
@@ -48,7 +48,15 @@ class Events(NamedTuple):
     pieces: Sequence[bytes]
 
 
-Page = Callable[["Call"], Awaitable[dict[str, Any] | Events]]
+class Document(NamedTuple):
+    """An answer that a browser shows or runs."""
+
+    content: bytes
+    kind: str  # its media type
+    headers: Mapping[str, str]
+
+
+Page = Callable[["Call"], Awaitable[dict[str, Any] | Events | Document]]
 
 
 class Workload:
@@ -75,6 +83,11 @@ class Call:
     def named(self, name: str) -> str:
         """Return the part of the path that a page's own path has in braces."""
         return str(self._request.path_params[name])
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of the address; of one that is given twice, the last."""
+        return dict(self._request.query_params)
 
     async def body(self) -> bytes:
         """Return the body. Raises ServedError for one that is too long, too slow or no JSON by its own word."""
@@ -191,7 +204,7 @@ def _json(data: Mapping[str, Any], status: int = 200, headers: Mapping[str, str]
 
 
 def _endpoint(page: Page, workload: Workload) -> Callable[[Request], Awaitable[Response]]:
-    """Return a page as Starlette asks it: one request's failure is its own, and told on both sides."""
+    """Return a page as Starlette asks it: one request's failure is its own, and reported on both sides."""
 
     async def endpoint(request: Request) -> Response:
         call = Call(request, workload)
@@ -199,6 +212,8 @@ def _endpoint(page: Page, workload: Workload) -> Callable[[Request], Awaitable[R
             answer = await page(call)
             if isinstance(answer, Events):
                 return StreamingResponse(_each(answer.pieces), 200, {"Cache-Control": "no-cache"}, "text/event-stream")
+            if isinstance(answer, Document):
+                return Response(answer.content, 200, answer.headers, answer.kind)
             return _json(answer)
         except ServedError as error:
             return refusal(error, close=call.unread)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.simulations.published_advantages
 
-prints the table of docs/guide/is_my_advantage_biased.md: 16 batches of 512 matches in groups of 8, uniform play. The
-formulas are written here from the papers and the trainers' documentation; ``league.credit_check`` calls them as it
+prints the table of benchmarks/results/published_advantages.md: 16 batches of 512 matches in groups of 8, uniform play.
+The formulas are written here from the papers and the trainers' documentation; ``league.credit_check`` calls them as it
 would call the trainers' own.
 """
 

@@ -52,7 +52,7 @@ _MEANING_PARTS = (
 )
 _MEANING_SAMPLED = (
     "cosine: of the turns' credit with what they were worth; 1 is in proportion. wrong: turns whose credit says the "
-    "opposite of what they were surely worth. ±: 95% intervals. Bias and noise are not told apart here."
+    "opposite of what they were surely worth. ±: 95% intervals. Bias and noise cannot be distinguished here."
 )
 
 
@@ -387,7 +387,7 @@ def _nearest(rules: Sequence[RuleAccuracy]) -> str:
     best, *others = rules
     low = best.overall.cosine and best.overall.cosine.low
     near = [rule.rule for rule in others if low is not None and _high(rule.overall) >= low]
-    return f"{best.rule}; not to be told from it here: {', '.join(near)}." if near else f"{best.rule}."
+    return f"{best.rule}; not distinguishable from it here: {', '.join(near)}." if near else f"{best.rule}."
 
 
 def _high(accuracy: Accuracy) -> float:

@@ -1,4 +1,4 @@
-"""What an audit comes to: sentences for people, in the order of the questions, and one JSON document."""
+"""What an audit found: sentences for people, in the order of the questions, and one JSON document."""
 
 from __future__ import annotations
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from league.lab.reports.run_record import RunRecord
 from league.lab.reports.svg import Line, line_chart
+
+if TYPE_CHECKING:
+    from league.lab.reports.run_record import RunRecord  # slow to import
 
 
 class Chart(NamedTuple):
@@ -65,6 +67,17 @@ def curve_groups(records: Sequence[RunRecord]) -> list[Group]:
         for name in dict.fromkeys(name for record in records for name in record.metrics)
         if not _says_nothing(name, records)
     ]
+    groups = []
+    for title, matching, folded in grouped(names):
+        charts = (
+            _of_one(records[0], matching) if len(records) == 1 else [_of_several(records, name) for name in matching]
+        )
+        groups.append(Group(title, charts, folded))
+    return groups
+
+
+def grouped(names: Sequence[str]) -> list[tuple[str, list[str], bool]]:
+    """Return the questions that metrics answer: title, metrics, and whether they are folded."""
     left = dict.fromkeys(names)
     groups = []
     for title, patterns, folded in GROUPS:
@@ -72,12 +85,26 @@ def curve_groups(records: Sequence[RunRecord]) -> list[Group]:
         matching = list(dict.fromkeys(matching))
         for name in matching:
             del left[name]
-        charts = (
-            _of_one(records[0], matching) if len(records) == 1 else [_of_several(records, name) for name in matching]
-        )
-        if charts:
-            groups.append(Group(title, charts, folded))
+        if matching:
+            groups.append((title, matching, folded))
     return groups
+
+
+def families(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the charts of metrics, with all roles of a metric in one chart: by chart, each metric by its label."""
+    charts: dict[str, dict[str, str]] = {}
+    for name in names:
+        match = FAMILY.fullmatch(name)
+        if match:
+            charts.setdefault(match["family"] + (match["rest"] or ""), {})[match["member"]] = name
+        else:
+            charts.setdefault(name, {})[name] = name
+    return charts
+
+
+def note_of(chart: str) -> str:
+    """Return a few words on a chart; "" for one that needs none."""
+    return NOTES.get(chart.rsplit("/", 1)[-1], "")
 
 
 def _says_nothing(name: str, records: Sequence[RunRecord]) -> bool:
@@ -87,19 +114,10 @@ def _says_nothing(name: str, records: Sequence[RunRecord]) -> bool:
 
 
 def _of_one(record: RunRecord, names: Sequence[str]) -> list[Chart]:
-    """Return the charts of one run, with all roles of a metric in one chart."""
-    families: dict[str, dict[str, str]] = {}  # by chart: metric by label
-    for name in names:
-        match = FAMILY.fullmatch(name)
-        if match:
-            families.setdefault(match["family"] + (match["rest"] or ""), {})[match["member"]] = name
-        else:
-            families.setdefault(name, {})[name] = name
-    charts = []
-    for chart, members in families.items():
-        lines = [Line(label, *record.metrics[name]) for label, name in members.items()]
-        charts.append(_chart(chart, lines))
-    return charts
+    return [
+        _chart(chart, [Line(label, *record.metrics[name]) for label, name in members.items()])
+        for chart, members in families(names).items()
+    ]
 
 
 def _of_several(records: Sequence[RunRecord], name: str) -> Chart:
@@ -111,4 +129,4 @@ def _chart(name: str, lines: Sequence[Line]) -> Chart:
     short = name.rsplit("/", 1)[-1]
     marks = next((MARKS[key] for key in (short, *name.split("/")) if key in MARKS), ())
     labels = tuple(line.label for line in lines) if len(lines) > 1 else ()
-    return Chart(name, NOTES.get(short, ""), line_chart(lines, name, marks=marks), labels)
+    return Chart(name, note_of(name), line_chart(lines, name, marks=marks), labels)

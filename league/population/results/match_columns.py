@@ -72,10 +72,10 @@ def largest_id(column: bytes, name: str) -> int:
     return int(np.frombuffer(column, _TYPES[name]).max(initial=0))
 
 
-def read_columns(database: sqlite3.Connection, game: str) -> Columns:
-    """Read a game's matches. Raises ValueError for a file that contradicts itself."""
+def read_columns(database: sqlite3.Connection, game: str, iteration: int | None = None) -> Columns:
+    """Read a game's matches, of one iteration or of all. Raises ValueError for a file that contradicts itself."""
     casts = read_casts(database, game)
-    numbers, deals, ids, returns = _read(database, game, ("numbers", "deals", "players", "returns"))
+    numbers, deals, ids, returns = _read(database, game, ("numbers", "deals", "players", "returns"), iteration)
     seats = len(casts[0].roles) if casts else 1
     if not len(ids) == len(returns) == len(deals) * seats == len(numbers) * seats:
         raise ValueError(f"not every match of {game} has {seats} players and returns")
@@ -92,14 +92,14 @@ def read_columns(database: sqlite3.Connection, game: str) -> Columns:
     return Columns(tuple(str(names[player]) for player in by_name), seeds, deal, seated[order], gains[order])
 
 
-def read_origins(database: sqlite3.Connection, game: str) -> Origins:
-    """Read the iteration and the cast of a game's matches."""
+def read_origins(database: sqlite3.Connection, game: str, iteration: int | None = None) -> Origins:
+    """Read the iteration and the cast of a game's matches, of one iteration or of all."""
     casts = read_casts(database, game)
-    numbers, ids = _read(database, game, ("numbers", "casts"))
-    sizes = database.execute("SELECT iteration, matches FROM batches WHERE game = ? ORDER BY id", (game,)).fetchall()
-    iteration = np.repeat(*np.array(sizes, np.int64).reshape(-1, 2).T)
+    numbers, ids = _read(database, game, ("numbers", "casts"), iteration)
+    sizes = _rows(database, game, ("iteration", "matches"), iteration)
+    when = np.repeat(*np.array(sizes, np.int64).reshape(-1, 2).T)
     order = np.argsort(numbers, kind="stable")
-    return Origins(numbers[order], iteration[order], np.searchsorted([cast.id for cast in casts], ids[order]), casts)
+    return Origins(numbers[order], when[order], np.searchsorted([cast.id for cast in casts], ids[order]), casts)
 
 
 def usual_roles(origins: Origins) -> tuple[str, ...]:
@@ -113,10 +113,20 @@ def usual_roles(origins: Origins) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _read(database: sqlite3.Connection, game: str, names: Sequence[str]) -> list[NDArray[Any]]:
+def _read(
+    database: sqlite3.Connection, game: str, names: Sequence[str], iteration: int | None = None
+) -> list[NDArray[Any]]:
     """Return columns of a game's matches, in the order in which they were added."""
-    rows = database.execute(f"SELECT {', '.join(names)} FROM batches WHERE game = ? ORDER BY id", (game,)).fetchall()
+    rows = _rows(database, game, names, iteration)
     return [_joined([row[index] for row in rows], name) for index, name in enumerate(names)]
+
+
+def _rows(database: sqlite3.Connection, game: str, names: Sequence[str], iteration: int | None) -> list[Any]:
+    """Return fields of a game's batches, of one iteration or of all, in the order in which they were added."""
+    chosen, values = ("", (game,)) if iteration is None else (" AND iteration = ?", (game, iteration))
+    return database.execute(
+        f"SELECT {', '.join(names)} FROM batches WHERE game = ?{chosen} ORDER BY id", values
+    ).fetchall()
 
 
 def _joined(parts: Sequence[bytes], name: str) -> NDArray[Any]:

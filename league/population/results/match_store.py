@@ -23,6 +23,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from arena.records import Episode
 from games.common.sqlite_file import SqliteFile, SqliteLayout
 from league.population.results import match_results, match_sums
@@ -139,17 +141,25 @@ class MatchStore(SqliteFile):
             ]
         yield from heapq.merge(*parts, key=lambda result: (result.iteration, result[:4]))
 
-    def matches(self, game: str) -> Iterator[StoredMatch]:
-        """Yield a game's matches in the order of their indices. A seat without a turn has its role in other matches."""
+    def matches(self, game: str, *, iteration: int | None = None, players: Sequence[str] = ()) -> Iterator[StoredMatch]:
+        """Yield a game's matches in the order of their indices, those of one iteration and with ``players`` in seats.
+
+        A player that is named twice has two seats. A seat without a turn has its role in other matches.
+        """
         with self._transaction():
-            columns, origins = self._read(game), read_origins(self._db, game)
+            columns = self._read(game) if iteration is None else read_columns(self._db, game, iteration)
+            origins = read_origins(self._db, game, iteration)
         usual = usual_roles(origins)
         roles = [
             tuple(spoken or usual_role for spoken, usual_role in zip(cast.roles, usual, strict=True))
             for cast in origins.casts
         ]
-        seeds = columns.seeds[columns.deal]
-        fields = (origins.indices, origins.iteration, origins.cast, seeds, columns.seated, columns.returns)
+        chosen = np.flatnonzero(_seats_all(columns, players))
+        seeds = columns.seeds[columns.deal[chosen]]
+        fields = (
+            *(origins.indices[chosen], origins.iteration[chosen], origins.cast[chosen], seeds),
+            *(columns.seated[chosen], columns.returns[chosen]),
+        )
         for index, when, cast, seed, seated, returns in zip(*(values.tolist() for values in fields), strict=True):
             names = tuple([columns.players[player] for player in seated])
             yield StoredMatch(index, game, seed, names, roles[cast], tuple(returns), origins.casts[cast].rule, when)
@@ -226,6 +236,15 @@ class MatchStore(SqliteFile):
             except ValueError as error:
                 raise sqlite3.DatabaseError(str(error)) from error
         return self._columns[game][1]
+
+
+def _seats_all(columns: Columns, players: Sequence[str]) -> np.ndarray:
+    """Return for each match whether all of ``players`` sit in it, each as often as it is named [M]."""
+    fits = np.ones(len(columns.deal), bool)
+    for player in {*players}:
+        number = columns.players.index(player) if player in columns.players else -1
+        fits &= (columns.seated == number).sum(axis=1) >= players.count(player)
+    return fits
 
 
 def _cast_of(episode: Episode) -> tuple[str, tuple[str | None, ...]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +24,6 @@ from typing import NamedTuple, Self
 
 import torch
 import torch.distributed as dist
-from pydantic import ConfigDict, TypeAdapter
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from arena.process import available_threads, tuned_process
@@ -39,7 +39,6 @@ from league.training.learning.learner import learn
 from league.training.learning.learner_pool import learner_failed
 from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch
-from learners.losses import read_terms
 from learners.losses.objective import Objective
 from learners.parallel.process_group import TorchProcessGroup
 from learners.trajectories import Evidence, Trajectory
@@ -58,15 +57,6 @@ class UpdateTask(NamedTuple):
     batch: TrainBatch
     objective: Objective
     steps: StepSettings
-
-
-class _Message(NamedTuple):
-    """A message of the leader: a task, or None at the end of the run."""
-
-    task: UpdateTask | None
-
-
-_MESSAGES = TypeAdapter(_Message, config=ConfigDict(ser_json_inf_nan="constants"))
 
 
 class Rendezvous(NamedTuple):
@@ -181,7 +171,7 @@ class DataParallelLearner:
     def end(self) -> None:
         """Let the followers end."""
         with self._lost_process_fails():
-            self._process_group.broadcast_text(_MESSAGES.dump_json(_Message(None)).decode())
+            send_task(self._process_group, None)
 
     @contextmanager
     def _lost_process_fails(self) -> Iterator[None]:
@@ -200,7 +190,7 @@ class DataParallelLearner:
         """Take an update with all processes; ``policy`` is the run state's."""
         new_weights = self._sent_resets.get(policy.name) != policy.resets
         task = UpdateTask(policy.name, new_weights, batch, objective, steps)
-        self._process_group.broadcast_text(_MESSAGES.dump_json(_Message(task)).decode())
+        send_task(self._process_group, task)
         sharded = self._sharded.get(policy.name, policy)
         metrics = _run_task(self._config, self._process_group, sharded, task, policy)
         if sharded is not policy:
@@ -217,18 +207,39 @@ def run_follower(rendezvous: Rendezvous) -> None:
     config = config.on_devices(lambda device: device if device == "cpu" else f"cuda:{rendezvous.local_rank}")
     with tuned_process(config.threads or max(available_threads() // rendezvous.size, 1)):
         policies = _open_policies(run_context(config, run_dir), process_group)
-        while (task := _read_task(process_group.broadcast_text(""))) is not None:
-            policy = policies[task.policy]
-            _run_task(config, process_group, policy, task, policy)
-            if policy.sharded:
-                policy.tensors()  # collective: the leader gathers the shards
+        follow(config, process_group, policies)
     dist.destroy_process_group()
 
 
-def _read_task(text: str) -> UpdateTask | None:
-    """Return the task in a leader's message; None at the end."""
-    task = _MESSAGES.validate_json(text).task
-    return task and task._replace(batch=task.batch._replace(terms=read_terms(task.batch.terms)))
+def send_task(process_group: TorchProcessGroup, task: UpdateTask | None) -> None:
+    """Let all others of the group take part in an update, or (None) end."""
+    process_group.broadcast_bytes(pickle.dumps(task))
+
+
+def follow(config: RunConfig, process_group: TorchProcessGroup, policies: Mapping[str, Policy]) -> None:
+    """Take part in the updates that the leader sends, until it sends the end."""
+    while True:
+        task: UpdateTask | None = pickle.loads(process_group.broadcast_bytes(b""))  # noqa: S301  # of the same run
+        if task is None:
+            return
+        policy = policies[task.policy]
+        _run_task(config, process_group, policy, task, policy)
+        if policy.sharded:
+            policy.tensors()  # collective: the leader gathers the shards
+
+
+def lead(
+    config: RunConfig,
+    process_group: TorchProcessGroup,
+    policy: Policy,
+    batch: TrainBatch,
+    objective: Objective,
+    steps: StepSettings,
+) -> dict[str, float]:
+    """Take an update with those that ``follow``, whose policies have the same weights."""
+    task = UpdateTask(policy.name, False, batch, objective, steps)
+    send_task(process_group, task)
+    return _run_task(config, process_group, policy, task, policy)
 
 
 def follower_main(heartbeat: Heartbeat, rank: int, size: int, local_rank: int, init_method: str) -> None:

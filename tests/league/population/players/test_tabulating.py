@@ -66,6 +66,21 @@ def test_log_probs_give_the_table_itself(tmp_path):
     assert asked == 2 + 12 * 8  # not 64 a state
 
 
+def test_what_a_server_once_told_of_a_text_is_known_and_a_certain_reply_has_log_prob_0(tmp_path):
+    """It leaves log-probs out of every second answer with the same text; another one says nothing but bet."""
+    with Server(lambda number, body: tells(number, body if number % 8 < 4 else {})) as server:
+        tabulated = table_of(player_file(tmp_path, server), replies=64)
+    assert tabulated.source is TableSource.LOGPROBS
+    for row in tabulated.table.probabilities.values():
+        assert row == pytest.approx((1.0 - BETS, BETS))
+    with Server(lambda number, body: scored("bet", 0.0)) as server:
+        tabulated = table_of(player_file(tmp_path, server), replies=64)
+        asked = len(server.seen)
+    assert tabulated.source is TableSource.LOGPROBS
+    assert set(tabulated.table.probabilities.values()) == {(0.0, 1.0)}
+    assert asked <= 2 + 12 * 8
+
+
 @pytest.mark.parametrize(
     "behave",
     [

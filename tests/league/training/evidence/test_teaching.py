@@ -21,7 +21,7 @@ from league.training.loop.evolve import evolve
 SPLIT = 'roles.policy={"kuhn_poker/first"="opener", "kuhn_poker/second"="caller"}'
 FREE = (
     *("roles.reply=free", "roles.on_illegal=forfeit", "roles.max_reply_tokens=4", "evaluation.exact=false"),
-    "alarms.illegal_stop=1",
+    "alarms.stop=[]",
 )
 UNIFORM = 0.05
 

@@ -192,7 +192,7 @@ def test_settings_that_do_not_flow_are_refused():
         (["async_learners.mode=stream", "async_learners.max_staleness=1"], "need importance weights"),
     ):
         with pytest.raises(UsageError, match=message):
-            load("pocket", settings)
+            load("pocket-returns", settings)
 
 
 @pytest.fixture
