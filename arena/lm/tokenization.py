@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import AutoConfig, AutoTokenizer
 
+from arena.lm.chat_template import RefusedError, render
 from arena.lm.chunks import Tokens
 from games.common.errors import UsageError
 from roles.chat_text import PLAIN_TEMPLATE, Message, break_special_tokens, plain_text
@@ -76,12 +76,15 @@ class ChatTokenizer:
     def _apply_template(self, chat: list[Message]) -> list[int]:
         """Apply the chat template; if it refuses a system message, prepend that to the first user message."""
         try:
-            return list(self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
-        except TemplateError as error:
+            text = render(
+                self.tokenizer.get_chat_template(), chat, self.tokenizer.special_tokens_map, self.model_name
+            )
+        except RefusedError as error:
             if [message["role"] for message in chat[:2]] != ["system", "user"]:
                 raise UsageError(f"The chat template of {self.model_name} refuses this chat ({error}).") from None
             system, user, *rest = chat
             return self._apply_template([{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest])
+        return self._encode(text)
 
     def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
         """Return the token trie of the legal replies, cached because they recur."""
