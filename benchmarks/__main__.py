@@ -52,6 +52,7 @@ MODULES = {  # of parts that need no arguments
     "textarena": "benchmarks.simulations.textarena_entries",
     "vllm": "benchmarks.speed.vllm_engine",
     "ray": "benchmarks.speed.ray_cluster",
+    "large_games": "benchmarks.speed.large_games",
 }
 STUDIES = (  # modules of parts that need the part's name and seeds
     dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.studies.credit.rules")

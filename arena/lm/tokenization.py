@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import AutoConfig, AutoTokenizer
 
+from arena.lm.chat_template import RefusedError, render
 from arena.lm.chunks import Tokens
 from games.common.errors import UsageError
 from roles.chat_text import PLAIN_TEMPLATE, Message, break_special_tokens, plain_text
@@ -61,7 +61,9 @@ class ChatTokenizer:
         return [self._checked([*start, *ids]) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
     def _safe(self, chat: Sequence[Message]) -> list[Message]:
-        return [{**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat]
+        return [
+            {**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat
+        ]
 
     def _checked(self, ids: Sequence[int]) -> Tokens:
         if self.context and len(ids) > self.context:
@@ -74,12 +76,15 @@ class ChatTokenizer:
     def _apply_template(self, chat: list[Message]) -> list[int]:
         """Apply the chat template; if it refuses a system message, prepend that to the first user message."""
         try:
-            return list(self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
-        except TemplateError as error:
+            text = render(
+                self.tokenizer.get_chat_template(), chat, self.tokenizer.special_tokens_map, self.model_name
+            )
+        except RefusedError as error:
             if [message["role"] for message in chat[:2]] != ["system", "user"]:
                 raise UsageError(f"The chat template of {self.model_name} refuses this chat ({error}).") from None
             system, user, *rest = chat
             return self._apply_template([{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest])
+        return self._encode(text)
 
     def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
         """Return the token trie of the legal replies, cached because they recur."""

@@ -152,9 +152,7 @@ def _children(tree: _Tree, batch: _Batch, most: int) -> list[_Part]:
     return parts[::-1]
 
 
-def _run(
-    lm: LanguageModel, tree: _Tree, part: _Part, before: int, inputs: dict[str, Any]
-) -> tuple[_Batch, Tensor]:
+def _run(lm: LanguageModel, tree: _Tree, part: _Part, before: int, inputs: dict[str, Any]) -> tuple[_Batch, Tensor]:
     """Run the tokens of children up to where the first of them branches or ends; return also the logits there."""
     parent, rows, starts, stop = part
     places = np.arange(starts[0], stop)

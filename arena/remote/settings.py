@@ -50,7 +50,7 @@ class RemoteSettings(BaseModel):
     requests_per_minute: _Count | None = Field(None, description="rate limit; None: none")
     tokens_per_minute: _Count | None = Field(None, description="rate limit of prompts and replies together")
     timeout: float = Field(120.0, gt=0.0, description="seconds until an answer must have come whole")
-    late: Literal["failed", "illegal"] = Field(
+    late: Literal["failed", "empty"] = Field(
         "failed",
         description="what an answer is that has not come at the last attempt: a failure, after which the match begins "
         "again; or an empty reply, which is illegal where replies are not masked, so that the seat alone pays for it",

@@ -215,7 +215,7 @@ class OpenAIApi:
                     if len(content) > most:
                         break  # which closes the connection
         except TimeoutError:
-            late = UnusableAnswerError if self.settings.late == "illegal" else RetryableError
+            late = UnusableAnswerError if self.settings.late == "empty" else RetryableError
             raise late(f"it gave no answer within {self.settings.timeout:g} seconds") from None
         except httpx2.RequestError as error:
             problem = f"{type(error).__name__}: {printable(self._secret.mask(str(error)))}"

@@ -68,8 +68,8 @@ def settings() -> str:
         "# Settings",
         "",
         "What presets set, by table: what a setting takes, its default and its meaning; a default of none may be set. "
-        f"`league show settings --all` prints all {len(every)}, `league show settings WORD` those with a word in their "
-        "meaning.",
+        f"`league show settings --all` prints all {len(every)} in whole sentences, `league show settings WORD` those "
+        "with a word in their meaning.",
     ]
     shown = of_presets(every)
     for table in dict.fromkeys(_table_of(setting) for setting in shown):
@@ -81,7 +81,7 @@ def settings() -> str:
             "| setting | takes | default | meaning |",
             "| --- | --- | --- | --- |",
         ]
-        lines += [_row(f"`{s.name}`", _short(s.kind), _default(s), s.meaning) for s in own]
+        lines += [_row(f"`{s.name}`", _short(s.kind), _default(s), s.meaning.partition(";")[0]) for s in own]
     return "\n".join(lines) + "\n"
 
 
@@ -90,13 +90,13 @@ def commands() -> str:
     lines = [
         "# Commands",
         "",
-        "The `--help` of a command tells every option. With `--json` a command prints one JSON document.",
+        "A command's `--help` has every option, and more examples. With `--json` it prints one JSON document.",
     ]
     for group, own in GROUPS.items():
         lines += ["", f"## {TITLES[group]}"]
         for name, sentence in own.items():
             place = f"league {written(name)}"
-            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES]
+            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES[:2]]
             lines += ["", f"**{place}**: {sentence}.", "", "```sh", *examples, "```"]
     return "\n".join(lines) + "\n"
 

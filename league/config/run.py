@@ -186,10 +186,15 @@ class RunConfig(Section):
     checkpoints: Positive = Field(
         2, description="newest saved states that are kept, each as large as a policy in training"
     )
+    checkpoint_every: Positive = Field(
+        1,
+        description="iterations between two saved states; in between the matches are kept, from which a run that was "
+        "killed learns the same again. A snapshot, and an end, is saved with its state",
+    )
     episodes_kept: Count = Field(
         12,
-        description="matches kept for reading when a snapshot is frozen: a game's first, best, worst and most "
-        "surprising",
+        description="matches kept for reading when a snapshot is frozen: a game's first, best, worst, most surprising, "
+        "most refused, most stale and longest, and some at random",
     )
     games: dict[str, GameConfig] = Field(
         min_length=1, description="games of the curriculum by name; hex(board_size={2..4}) names one for each value"

@@ -147,7 +147,7 @@ KTO = LossTerm(
     _make,
     Settings,
     NEEDS,
-    description="good whole matches are told from bad ones",
+    description="good whole matches are distinguished from bad ones",
     rows=labelled,
     rows_type=WholeTrajectories,
     metrics=_metrics,

@@ -181,7 +181,7 @@ def test_an_answer_that_does_not_come_is_an_illegal_reply_where_set_so(tmp_path)
         time.sleep(0.3)
         return completion("x")
 
-    episodes, usage = played(answer, tmp_path, timeout=0.05, late="illegal")
+    episodes, usage = played(answer, tmp_path, timeout=0.05, late="empty")
     assert {episode.end for episode in episodes} == {EndReason.FORFEIT}
     assert all(turn.reply == "" for episode in episodes for turn in episode.turns if turn.player == "a")
     assert usage.unusable == 4  # two matches, each retried once by the role

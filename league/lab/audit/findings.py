@@ -1,4 +1,4 @@
-"""What an audit comes to: sentences for people, in the order of the questions, and one JSON document."""
+"""What an audit found: sentences for people, in the order of the questions, and one JSON document."""
 
 from __future__ import annotations
 
@@ -155,6 +155,7 @@ def bounds(report: ExploitabilityReport) -> Estimate:
 
 def number(value: float, signed: bool = False) -> str:
     """Return a number with three decimals and a real minus sign."""
+    value = round(value, 3) + 0.0  # no negative zero
     return (f"{value:+.3f}" if signed else f"{value:.3f}").replace("-", "−")
 
 

@@ -65,7 +65,7 @@ def systematic_sample(
 
 def prioritised(win_rates: NDArray[np.float64], weighting: Literal["hard", "variance"]) -> NDArray[np.float64]:
     """Return P(B) of prioritised fictitious self-play [N] for the learner's win rates x_B [N]: see ``rules.pfsp``."""
-    return normalised((1.0 - win_rates) ** 2.0 if weighting == "hard" else win_rates * (1.0 - win_rates))
+    return normalised({"hard": (1.0 - win_rates) ** 2.0, "variance": win_rates * (1.0 - win_rates)}[weighting])
 
 
 def alike_by_policy(pool: OpponentPool, chosen: Sequence[bool]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Sampled matches of each iteration that froze a snapshot, for reading: the first, best, worst and most surprising.
+"""Sampled matches of each iteration that froze a snapshot, for reading: first, best, worst, most surprising, and more.
 
 ``episodes/iteration-000010.jsonl`` holds the matches as ``arena.replays`` writes them, and beside it
 ``iteration-000010.credit.json`` why each was kept and the advantage of each trained turn. A resumed run writes both
@@ -14,7 +14,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arena.records import Episode, flatten_episodes
+from arena.records import Episode, Turn, flatten_episodes
 from arena.replays import episodes_text, load_episodes, save_episodes
 from games.common.errors import UsageError
 from games.common.files import atomic_write, parse_json
@@ -22,6 +22,7 @@ from learners.trajectories import Trajectory
 
 EPISODES_FOLDER = "episodes"  # of a run
 FIRST, BEST, WORST, SURPRISING = "first", "best", "worst", "most surprising"
+REFUSED, STALE, LONGEST, RANDOM = "most refused", "most stale", "longest", "random"
 
 TurnAdvantages = tuple[float | None, ...]  # by turn of a match; None: its seat does not learn, or it was not computed
 
@@ -31,7 +32,7 @@ class SampledMatch(NamedTuple):
 
     episode: Episode
     iteration: int | None  # of the run; None: not of a run
-    kept_as: tuple[str, ...]  # of FIRST, BEST, WORST and SURPRISING; none: to fill up
+    kept_as: tuple[str, ...]  # of the eight names above; none: to fill up
     advantages: tuple[TurnAdvantages, ...]  # of the match, then of its submatches as ``flatten_episodes`` orders them
 
 
@@ -46,7 +47,9 @@ def sample_matches(
 
     The best match has the greatest return of a trained seat; among equals, the greatest mean over its trained seats,
     so that a win over another player precedes a win over itself. The worst is the opposite, and the most surprising
-    has the turn with the largest absolute advantage. ``episodes`` are all matches of the iteration, from which
+    has the turn with the largest absolute advantage. Then, where there are such: the match with most illegal replies,
+    the one with the oldest weights of a policy that others played with newer ones, the longest if lengths differ, and
+    one at random among the others. ``episodes`` are all matches of the iteration, from which
     ``trajectories`` were made; these and their advantages may be empty.
     """
     numbers = _numbers(episodes)
@@ -72,21 +75,53 @@ def _choose(
         BEST: lambda index: (max(returns[index]), sum(returns[index]) / len(returns[index])),
         WORST: lambda index: (-min(returns[index]), -sum(returns[index]) / len(returns[index])),
         SURPRISING: lambda index: (surprises[index], 0.0),
+        REFUSED: lambda index: (refused[index], 0.0),
+        STALE: lambda index: (lags[index], 0.0),
+        LONGEST: lambda index: (lengths[index], 0.0),
     }
+    turns = {index: _turns(episodes[index]) for index in indices}
+    refused = {i: float(number) for i in indices if (number := sum(turn.action is None for turn in turns[i]))}
+    lags, lengths = _lags(turns), {index: float(len(turns[index])) for index in indices}
     returns = {index: gains for index in indices if (gains := _trained_returns(episodes[index]))}
     candidates = {
         FIRST: indices,
         BEST: [*returns],
         WORST: [*returns],
         SURPRISING: [p for p in indices if p in surprises],
+        REFUSED: [*refused],
+        STALE: [*lags],
+        LONGEST: [*lengths] if len({*lengths.values()}) > 1 else [],
     }
     reasons: dict[int, list[str]] = {}  # by index, in the order of choosing
     for reason, measure in measures.items():
         if candidates[reason]:
             reasons.setdefault(max(candidates[reason], key=measure), []).append(reason)
+    left = [index for index in indices if index not in reasons]
+    if left and len(reasons) < most:  # seeds are as good as drawn, so the least one's match is any
+        reasons[min(left, key=lambda index: episodes[index].request.sample_seed)] = [RANDOM]
     others = (index for index in indices if index not in reasons)
     filled = [*reasons, *islice(others, max(most - len(reasons), 0))]
     return {index: tuple(reasons.get(index, ())) for index in sorted(filled[:most])}
+
+
+def _turns(episode: Episode) -> list[Turn]:
+    """Return all turns of a match and of its submatches."""
+    return [*episode.turns, *(turn for child in episode.children for turn in _turns(child))]
+
+
+def _lags(turns: Mapping[int, Sequence[Turn]]) -> dict[int, float]:
+    """Return by how many updates a match's oldest weights are behind the newest of their policy; none that is not."""
+    versions = {
+        index: [(turn.player, turn.trace.version) for turn in own if turn.trace and turn.trace.version is not None]
+        for index, own in turns.items()
+    }
+    newest: dict[str, int] = {}
+    for player, version in (each for own in versions.values() for each in own):
+        newest[player] = max(newest.get(player, 0), version)
+    lags = {
+        index: max((newest[player] - version for player, version in own), default=0) for index, own in versions.items()
+    }
+    return {index: float(lag) for index, lag in lags.items() if lag}
 
 
 def with_credit(

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from league.theory.public.tree import CHANCE, NOWHERE, Floats, Integers, PublicTree
 from league.theory.statistics import Estimate, student_quantile
 
-Ask = Callable[[Integers, Integers], Sequence[Floats]]  # (positions, hands of who moves) [Q] -> chances by child [Q][children]
+Ask = Callable[
+    [Integers, Integers], Sequence[Floats]
+]  # (positions, hands of who moves) [Q] -> chances by child [Q][children]
 LEAST_DRAWS = 6  # of an interval
 MOST_PLANS = 4096
 MOST_CELLS = 100_000_000  # sampled positions times plans times hands: bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ def read_policy(
     tell: Callable[[int], object] = lambda asked: None,
     begun: tuple[Floats, int] | None = None,
 ) -> Floats:
-    """Return a player's policy over a tree without public chance.
+    """Return a player's policy over a tree; hands that a public card rules out keep the uniform one.
 
     ``distributions`` maps positions (which it must not change) to probabilities over ``game.legal_ids()``, in that
     order; it is asked once for each information state. ``tell`` gets the number that was asked, after every batch.
@@ -50,11 +51,11 @@ def read_policy(
         if time.monotonic() - before < QUICK:
             size = min(2 * size, BATCH)
 
-    for node, seat, games in _in_depth(tree, first):
-        if asked < known:  # whole batches were asked before: the walk is the same
-            asked += len(games[seat])
+    for asking in _questions(tree, first):
+        if asked < known:  # the walk is the same
+            asked += 1
             continue
-        batch.extend((node, hand, (seat, game)) for hand, game in enumerate(games[seat]))
+        batch.append(asking)
         if len(batch) >= size:
             ask()
     if batch:
@@ -63,13 +64,9 @@ def read_policy(
 
 
 def first_positions(tree: PublicTree, most: int) -> list[Position]:
-    """Return at least ``most`` of the information states in the order of ``read_policy``, if there are so many."""
-    found: list[Position] = []
-    for _, seat, games in _in_depth(tree, _first_children(tree)):
-        found.extend((seat, game) for game in games[seat])
-        if len(found) >= most:
-            break
-    return found
+    """Return the first ``most`` information states in the order of ``read_policy``."""
+    walk = _questions(tree, _first_children(tree))
+    return [position for _, _, position in itertools.islice(walk, most)]
 
 
 def asker(
@@ -79,28 +76,14 @@ def asker(
 
     It returns the chances of each position's children.  # [Q], [Q] -> [Q][children]
     """
-    _, deals, _ = dealt(tree.game)
-    dealt_to: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
-    for hands, state in deals.items():
-        for seat in (0, 1):
-            dealt_to[seat].setdefault(hands[seat], state)
+    match = _Matches(tree)
     first, counts = _first_children(tree), np.bincount(tree.parent[1:], minlength=tree.positions)
-
-    def match(node: int, hand: int) -> Position:
-        seat, path = int(tree.seat[node]), list[int]()
-        while node:
-            path.append(int(tree.action[node]))
-            node = int(tree.parent[node])
-        state = dealt_to[seat][hand].clone()
-        for action in reversed(path):
-            state.apply_action(action)
-        return seat, OpenSpielGame.from_state(tree.game, state)
 
     def ask(nodes: Integers, hands: Integers) -> list[Floats]:
         found = []
         for begin in range(0, len(nodes), BATCH):
             part = nodes[begin : begin + BATCH].tolist()
-            asked = [match(*pair) for pair in zip(part, hands[begin : begin + BATCH].tolist(), strict=True)]
+            asked = [match.at(*pair) for pair in zip(part, hands[begin : begin + BATCH].tolist(), strict=True)]
             for node, (_, game), answer in zip(part, asked, distributions(asked), strict=True):
                 by_action = dict(zip(game.legal_ids(), answer, strict=True))
                 moves = tree.action[first[node] : first[node] + counts[node]].tolist()
@@ -108,6 +91,51 @@ def asker(
         return found
 
     return ask
+
+
+class _Matches:
+    """Matches at the positions of a tree, each played from its deal."""
+
+    def __init__(self, tree: PublicTree) -> None:
+        self._tree = tree
+        self._deals: dict[tuple[int, int], list[Any]] = {}  # by seat and hand
+        for hands, state in dealt(tree.game)[1].items():
+            for seat in (0, 1):
+                self._deals.setdefault((seat, hands[seat]), []).append(state)
+
+    def at(self, node: int, hand: int) -> Position:
+        """Return who moves in a position, and a match that came there with that hand. Raises ValueError for none."""
+        tree, seat, path = self._tree, int(self._tree.seat[node]), list[int]()
+        while node:
+            path.append(int(tree.action[node]))
+            node = int(tree.parent[node])
+        for deal in self._deals[seat, hand]:
+            state = deal.clone()
+            if all(_applied(state, action) for action in reversed(path)):
+                return seat, OpenSpielGame.from_state(tree.game, state)
+        raise ValueError(f"no deal of {tree.game} comes to this position with hand {hand} of seat {seat}")
+
+
+def _applied(state: Any, action: int) -> bool:
+    """Apply an action if it is legal: a card that was dealt cannot be drawn."""
+    legal = action in state.legal_actions()
+    if legal:
+        state.apply_action(action)
+    return legal
+
+
+def _questions(tree: PublicTree, first: np.ndarray) -> Iterator[tuple[int, int, Position]]:
+    """Yield (position, hand, what is asked) for each information state, such that beginnings are shared."""
+    if not np.any((tree.seat == CHANCE) & (tree.ending == NOWHERE)):
+        for node, seat, games in _in_depth(tree, first):
+            yield from ((node, hand, (seat, game)) for hand, game in enumerate(games[seat]))
+        return
+    matches, going = _Matches(tree), tree.ending == NOWHERE
+    for seat in (0, 1):
+        held = tree.possible(seat) & (going & (tree.seat == seat))[:, None]
+        for hand in range(held.shape[1]):
+            for node in np.flatnonzero(held[:, hand]).tolist():
+                yield node, hand, matches.at(node, hand)
 
 
 def _first_children(tree: PublicTree) -> np.ndarray:
@@ -119,9 +147,10 @@ def _first_children(tree: PublicTree) -> np.ndarray:
 
 
 def _in_depth(tree: PublicTree, first: np.ndarray) -> Iterator[tuple[int, int, Hands]]:
-    """Yield each position where a seat moves, whose turn it is, and a match that came there for each hand."""
-    if np.any((tree.seat == CHANCE) & (tree.ending == NOWHERE)):
-        raise ValueError(f"{tree.game} draws public cards, which this walk does not follow")
+    """Yield each position where a seat moves, whose turn it is, and a match that came there for each hand.
+
+    Without public cards all hands come everywhere.
+    """
     counts = np.bincount(tree.parent[1:], minlength=tree.positions)
     seats, going = tree.seat.tolist(), (tree.ending == NOWHERE).tolist()
     waiting = [(0, _roots(tree))]

@@ -114,8 +114,15 @@ class LearnerPool:
     """
 
     def __init__(self, context: RunContext) -> None:
+        """Prepare them. Raises UsageError where the run's state is not saved with each of theirs."""
         self._context = context
         self._processes: dict[str, _Process] = {}
+        if learners_of(context) and context.config.checkpoint_every > 1:
+            raise UsageError(
+                f"checkpoint_every = {context.config.checkpoint_every}: learner processes on one machine save their "
+                "state after every iteration, and the run has to be no further behind. Set it to 1, play on a cluster "
+                "(--cluster), or set async_learners.processes = 'none'."
+            )
 
     def __enter__(self) -> Self:
         for name in learners_of(self._context):

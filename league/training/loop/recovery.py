@@ -51,6 +51,7 @@ from league.training.checkpoints.checkpoint import (
     verified_record,
     write_record,
 )
+from league.training.checkpoints.played import PlayedMatches
 from league.training.checkpoints.run_state import Checkpoint
 from league.training.starts.pool import POOL_FILE
 
@@ -90,6 +91,8 @@ def go_back(run_dir: Path, iteration: int) -> list[str]:
             aside.move(newer, f"the checkpoint of iteration {number}")
     if (run_dir / RECORDS_FILE).exists() or (run_dir / LEARNERS_FOLDER).exists():
         clear_learners(run_dir)
+    if iteration < max(folders):
+        PlayedMatches(run_dir).forget()
     _check_tables(run_dir, aside)
     _mend_logs(run_dir, record, aside)
     sync_folder(run_dir / STATE_FOLDER)

@@ -66,7 +66,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20, wei
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is in other units there")
 def test_a_vocabulary_of_150000_never_fills_memory():
     """One tensor of all logits would be 0.6 GB; without chunks, log-probs, entropy and gradients take 2.9 GB."""

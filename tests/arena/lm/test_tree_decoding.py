@@ -44,7 +44,9 @@ def test_the_tree_gives_what_each_prompt_gives(model, game, most, monkeypatch):
     for prompt, trie, row in zip(prompts, tries, found, strict=True):
         for reply, probability in enumerate(row):
             tokens = trie.tokens[reply]
-            allowed = [sorted({t[n] for t in trie.tokens if t[:n] == tokens[:n] and len(t) > n}) for n in range(len(tokens))]
+            allowed = [
+                sorted({t[n] for t in trie.tokens if t[:n] == tokens[:n] and len(t) > n}) for n in range(len(tokens))
+            ]
             expected = exp(sum(plain_logprobs(plain, prompt, tokens, allowed)))
             assert probability == pytest.approx(expected, abs=1e-5)
 

@@ -175,7 +175,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(capsys, monkeypatch, tmp_p
     assert wrong["plugin my-games"] == ("games go cannot be loaded", broken.error)
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    assert "To mend:\n  runs: Go to a folder" in text
+    assert "To fix:\n  runs: Go to a folder" in text
     assert "Nothing is wrong" not in text
 
 

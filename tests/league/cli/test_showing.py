@@ -173,7 +173,7 @@ def test_training_keeps_matches_and_stays_the_same_bit_for_bit(tmp_path):
     for path in sample_files(runs[12]):
         samples = load_samples(path)
         reasons = {reason for sample in samples for reason in sample.kept_as}
-        assert reasons == {"first", "best", "worst", "most surprising"}
+        assert reasons >= {"first", "best", "worst", "most surprising", "random"}
         assert len(samples) == 12
         for sample in samples:
             [advantages] = sample.advantages

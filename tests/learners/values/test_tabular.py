@@ -194,6 +194,22 @@ def test_preferences_are_in_units_of_the_return(scale):
         assert sum(implicit) == pytest.approx(1.0)
 
 
+def test_a_new_observation_is_preferred_for_the_sum_of_what_its_words_say():
+    """Of an observation that was never met, words count where they stood; what was not met there counts nothing."""
+    batch = []
+    for match in range(32):
+        state, sign = ("p r", "s q")[match % 2], (1.0, -1.0)[match // 2 % 2]
+        one = trajectory((sign * (2.0 if state == "p r" else 1.0),), [state], match=match, deal_seed=match % 2)
+        batch.append(acting(one, ["left" if sign > 0.0 else "right"]))
+    estimator = ESTIMATORS["preferences"]
+    chosen = estimator.settings(shrink=1.0)
+    state = estimator.learn(batch, {}, chosen)
+    unseen = [acting(trajectory((0.0,), [text]), ["left"]) for text in ("p q", "z z", "p z", "z q")]
+    both, neither, first, second = (row[0] for row in estimator.make(unseen, state, chosen))
+    assert both + neither == pytest.approx(first + second)
+    assert min(first, second) > neither + 1e-3
+
+
 def test_preferences_are_within_a_deal_and_never_turned_round():
     """Left is better on either deal, but was mostly chosen on the poor one: by returns over all matches it looks worse.
 

@@ -18,7 +18,7 @@ from league.cli import main
 from league.cli.measuring import audit as command
 from league.cli.python.playing import exploitability, match
 from league.lab.audit.audit import Audit, checkpoints_of, planted_leads
-from league.lab.audit.findings import chance_of, document, findings
+from league.lab.audit.findings import MOVED, chance_of, document, findings, reads_labels
 from league.lab.audit.measures import (
     Control,
     edit_effect,
@@ -80,6 +80,13 @@ def test_matches_are_those_of_league_match_bit_for_bit(report, run_dir):
     met = {result.players for result in report.matches if result.spec.name == "kuhn_poker"}
     assert (str(run_dir), "random") in met
     assert ("equilibrium", "always:bet") in met
+
+
+def test_a_control_is_the_player_against_itself(report):
+    for player in ("equilibrium", "always:bet"):
+        [control] = [one for one in report.controls if (one.player, one.spec.name) == (player, "kuhn_poker")]
+        assert control.lead == match(player, player, game="kuhn_poker", matches=MATCHES).lead
+        assert control.matches == MATCHES
 
 
 def test_what_a_script_cannot_do_is_said_and_the_rest_goes_on(report):
@@ -174,6 +181,8 @@ def test_an_unmoved_strategy_that_was_sampled_moves_by_noise_alone():
 
     effects = [edit_effect("a", "renamed(kuhn_poker)", drawn(), drawn()) for _ in range(10)]
     assert np.mean([one.moved for one in effects]) == pytest.approx(np.mean([one.noise for one in effects]), rel=0.25)
+    assert max(one.moved for one in effects) > MOVED, "without its noise it would count as moved"
+    assert not any(map(reads_labels, effects))
 
 
 def test_a_planted_player_that_leads_is_reported():
@@ -440,6 +449,8 @@ def test_a_player_that_is_named_twice_or_is_none_is_refused(capsys, tmp_path, mo
     assert "named twice" in capsys.readouterr().err
     assert main(["audit", "radnom"]) == 2
     assert "random" in capsys.readouterr().err
+    assert main(["audit", "random", "-o", ""]) == 2
+    assert "-o" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -450,6 +461,8 @@ def test_the_command_prints_what_follows_and_where_the_page_is(tmp_path, capsys,
     out, err = capsys.readouterr()
     assert "Null control" in out
     assert "audit.html has the whole audit" in err
-    assert "<!doctype html>" in (tmp_path / "audit.html").read_text()
+    page = (tmp_path / "audit.html").read_text()
+    assert "<!doctype html>" in page
+    assert "No matches were played." in page  # random is not met by itself
+    assert "−0.000" not in page
     assert command.MINUTES == 10
-    assert findings is not None

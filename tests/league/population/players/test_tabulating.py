@@ -8,9 +8,11 @@ from support.processes.server import MODELS, Response, Server, completion, error
 
 from games.registry import make_game
 from league.cli import main
+from league.population.evaluation.exploitability_report import measure
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
-from league.population.players.tabulating import TableSource, known_row
+from league.population.players.tabulating import TableSource, TabulatedPolicy, known_row
+from league.theory.exact.exploitability import uniform_table
 from roles.cards import load_roles
 from roles.role import OnIllegal
 
@@ -64,6 +66,21 @@ def test_log_probs_give_the_table_itself(tmp_path):
     assert asked == 2 + 12 * 8  # not 64 a state
 
 
+def test_what_a_server_once_told_of_a_text_is_known_and_a_certain_reply_has_log_prob_0(tmp_path):
+    """It leaves log-probs out of every second answer with the same text; another one says nothing but bet."""
+    with Server(lambda number, body: tells(number, body if number % 8 < 4 else {})) as server:
+        tabulated = table_of(player_file(tmp_path, server), replies=64)
+    assert tabulated.source is TableSource.LOGPROBS
+    for row in tabulated.table.probabilities.values():
+        assert row == pytest.approx((1.0 - BETS, BETS))
+    with Server(lambda number, body: scored("bet", 0.0)) as server:
+        tabulated = table_of(player_file(tmp_path, server), replies=64)
+        asked = len(server.seen)
+    assert tabulated.source is TableSource.LOGPROBS
+    assert set(tabulated.table.probabilities.values()) == {(0.0, 1.0)}
+    assert asked <= 2 + 12 * 8
+
+
 @pytest.mark.parametrize(
     "behave",
     [
@@ -98,6 +115,18 @@ def test_a_reply_that_is_certain_is_known_at_once(tmp_path):
     assert tabulated.source is TableSource.LOGPROBS
     assert set(tabulated.table.probabilities.values()) == {(0.0, 1.0)}
     assert asked == 2 + 12 * 8
+
+
+def test_what_log_probs_leave_unknown_widens_the_interval():
+    """By 2 · span · turns · unseen: Kuhn poker pays from −2 to 2, and is over in three turns."""
+    table = uniform_table("kuhn_poker")
+    with Engines() as engines:
+        player = resolve("random", SPEC, engines)
+    for unseen in (0.0, 1e-4):
+        report = measure(player, TabulatedPolicy(table, False, 0.0, TableSource.LOGPROBS, 96, {}, unseen))
+        ends = report.sampled.mean
+        width = 2 * 4 * 3 * unseen
+        assert (report.exploitability - ends.low, ends.high - report.exploitability) == pytest.approx((width, width))
 
 
 def test_counts_follow_ids_and_illegal_replies_are_left_out(tmp_path):

@@ -5,7 +5,7 @@ import json
 import pytest
 from support.matches.made_up import episode
 
-from arena.records import EndReason, Episode, MatchRequest, Turn
+from arena.records import EndReason, Episode, MatchRequest, TokenTrace, Turn
 from arena.replays import load_episodes, save_episodes
 from games.common.errors import UsageError
 from league.population.storage.sampled_matches import load_samples, sample_files, sample_matches, save_samples
@@ -43,7 +43,7 @@ def test_others_fill_up_and_the_first_reasons_come_first():
     matches = [against(index, gain) for index, gain in enumerate((0.0, 1.0, 2.0, -3.0))]
     assert kept(matches, 2) == {0: ("first",), 2: ("best",)}
     assert kept(matches, 0) == {}
-    assert kept(matches, 9) == {0: ("first",), 1: (), 2: ("best",), 3: ("worst",)}
+    assert kept(matches, 9) == {0: ("first",), 1: ("random",), 2: ("best",), 3: ("worst",)}
 
 
 def test_a_win_over_another_is_better_than_one_over_itself():
@@ -54,7 +54,33 @@ def test_a_win_over_another_is_better_than_one_over_itself():
 def test_the_worst_match_has_the_least_return_of_any_trained_seat():
     """It may be the best as well, where what one seat wins the other does not lose."""
     matches = [episode(0, MIRROR, (0.0, 0.0)), episode(1, MIRROR, (3.0, -5.0)), episode(2, MIRROR, (-1.0, -1.0))]
-    assert kept(matches) == {0: ("first",), 1: ("best", "worst"), 2: ()}
+    assert kept(matches) == {0: ("first",), 1: ("best", "worst"), 2: ("random",)}
+
+
+def test_the_refused_the_stale_and_the_longest_are_kept_where_there_are_such():
+    """Two updates behind is staler than one, and a policy that nobody played with newer weights is not stale."""
+    trace = TokenTrace("main", (1,), (2,), (-0.5,), None)
+    matches = [against(index, 0.0) for index in range(7)]
+
+    def with_turns(match, *turns):
+        return match._replace(turns=tuple(match.turns[0]._replace(**turn) for turn in turns))
+
+    matches[2] = with_turns(matches[2], {"trace": trace._replace(version=3)})
+    matches[3] = with_turns(matches[3], {"trace": trace._replace(version=1)})
+    matches[4] = with_turns(matches[4], {"trace": trace._replace(version=5), "player": "guest"}, {}, {}, {})
+    matches[5] = with_turns(matches[5], {"action": None})
+    reasons = kept(matches, 8)
+    assert reasons[5] == ("most refused",)
+    assert reasons[3] == ("most stale",)
+    assert reasons[4] == ("longest",)
+    assert sum(each == ("random",) for each in reasons.values()) == 1
+
+
+def test_one_at_random_does_not_depend_on_the_order_and_needs_a_place():
+    matches = [against(index, 0.0) for index in range(9)]
+    seeded = [m._replace(request=m.request._replace(sample_seed=(7 * m.request.index + 3) % 9)) for m in matches]
+    assert [index for index, why in kept(seeded, 4).items() if "random" in why] == [6]
+    assert "random" not in {name for why in kept(seeded, 1).values() for name in why}
 
 
 def test_games_have_their_own_samples():

@@ -12,9 +12,17 @@ from league.theory.public.liars_dice import liars_dice
 from league.theory.public.measures import best_responses, counterfactual_values, exploitability, returns, solve
 from league.theory.public.reading import read_policy
 
-GAMES = ("kuhn_poker", "leduc_poker", "liars_dice(dice_sides=3,numdice=1)", "liars_dice(dice_sides=2,numdice=2)")
+POKER = "universal_poker(betting=limit,numPlayers=2,blind=1 1,raiseSize={raises},firstPlayer=1 1,maxRaises={most},"
+POKER += "numRounds={rounds},numSuits={suits},numRanks={ranks},numHoleCards=1,numBoardCards=0 {board})"
+KUHN_7 = POKER.format(raises="1 1", most="1 1", rounds=1, suits=1, ranks=7, board=0)  # Kuhn poker with 7 cards
+LEDUC_4 = POKER.format(raises="2 4", most="2 2", rounds=2, suits=2, ranks=4, board=1)  # Leduc poker with 4 ranks
+LEDUC_3_SUITS = POKER.format(raises="2 4", most="2 2", rounds=2, suits=3, ranks=2, board=1)
+DICE = ("liars_dice(dice_sides=3,numdice=1)", "liars_dice(dice_sides=2,numdice=2)")
+GAMES = ("kuhn_poker", "leduc_poker", *DICE, KUHN_7, LEDUC_4, LEDUC_3_SUITS)
 TREES = {
     "kuhn_poker": lambda: public_tree("kuhn_poker"),
+    "kuhn_7": lambda: public_tree(KUHN_7),
+    "leduc_3_suits": lambda: public_tree(LEDUC_3_SUITS),
     "dice": lambda: liars_dice(1, 3),
     "two": lambda: liars_dice(2, 2),
 }

@@ -121,7 +121,7 @@ def test_a_learner_that_is_stopped_while_it_holds_the_record_store_is_replaced(t
     assert ended.status == 0, ended.output
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_process_that_takes_updates_with_others_and_is_stopped_ends_the_run_too(tmp_path):
     (tmp_path / "tiny.toml").write_text(TWO)
     run = tmp_path / "run"

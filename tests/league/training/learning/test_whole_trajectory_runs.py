@@ -27,7 +27,7 @@ def written(folder, *changes):
     return load(str(folder / "whole.toml"), list(changes))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["kto", "dmpo"])
 def test_two_seats_come_to_earn_more_together(name, tmp_path):
     """Before it learns, policy and reference are one. Expected returns, exact; the best is 10."""
