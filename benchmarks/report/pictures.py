@@ -1,6 +1,6 @@
 """The pictures of the pages, of a run, as Chromium shows them: ``python -m benchmarks.report.pictures RUN``.
 
-    league train pocket-returns --set board.time=1 --run-dir runs/pocket
+    league train pocket --set board.time=1
     python -m benchmarks.report.pictures runs/pocket
 
 writes ``docs/start/board.png`` and, in ``docs/guide``, ``report.png``, ``report_strategy.png`` and ``replay.png``. It
