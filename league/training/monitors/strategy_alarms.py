@@ -1,7 +1,8 @@
 """Alarms about strategy: a role that always does the same, a role without signal, a population that cycles.
 
 collapse    a role plays one action wherever it could choose, whatever it observes;
-signal      almost no turn of a role has an advantage: nothing tells its better replies from its worse ones;
+signal      almost no turn of a role has an advantage, of those in which it was not certain of its reply: nothing tells
+            its better replies from its worse ones;
 cycle       three or more snapshots beat each other in a circle, each by a margin that matters.
 
 The first two judge ``WINDOW`` iterations together; a lack of signal is reported immediately, over as many as there are.
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from arena.records import Turn
 from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Sensitivity, Watched, Win
 from learners.keys import join_names
 from learners.trajectories import Trajectory
@@ -23,6 +25,7 @@ MOST_TRAJECTORIES = 256  # of a role, examined in an iteration
 OBSERVATIONS = 3  # a role with fewer distinct observations may rightly always do the same
 LEAST_TURNS = 64  # of a role, before there are ``WINDOW`` iterations: fewer may lack signal by chance
 LEAST_SIGNAL = 1e-3  # of the greatest return: a smaller advantage counts as none
+CERTAIN = -0.01  # log-prob (nats) of a reply above which its turn needs no advantage
 
 # The usual limits, which ``alarms.sensitivity`` moves.
 OTHERWISE = 0.02  # share of a role's choices that are not its commonest action
@@ -48,7 +51,12 @@ def read_windows(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
 def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> list[Any]:
     """Return the sums of one iteration of a role."""
     greatest = max((abs(trajectory.match_return) for trajectory in trajectories), default=0.0)
-    numbers = [advantage for row in advantages for advantage in row]
+    numbers = [
+        advantage
+        for trajectory, row in zip(trajectories, advantages, strict=True)
+        for turn, advantage in zip(trajectory.turns, row, strict=True)
+        if not _is_certain(turn)
+    ]
     with_signal = sum(abs(advantage) > LEAST_SIGNAL * max(greatest, 1e-9) for advantage in numbers)
     actions: Counter[str] = Counter()
     observations: set[str] = set()
@@ -60,6 +68,11 @@ def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[f
                     observations.add(turn.observation)
     action, count = actions.most_common(1)[0] if actions else ("", 0)
     return [len(numbers), with_signal, actions.total(), action, count, len(observations)]
+
+
+def _is_certain(turn: Turn) -> bool:
+    """Return whether the reply was as good as the only one: where play is settled nothing is left to tell."""
+    return turn.trace is not None and sum(turn.trace.logprobs) > CERTAIN
 
 
 def judge_signal(window: Window, settings: Sensitivity) -> str | None:
