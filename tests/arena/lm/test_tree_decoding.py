@@ -9,10 +9,10 @@ from arena.lm import tree_decoding
 from arena.lm.tree_decoding import tree_probabilities
 from games.registry import make_game
 from games.spec import labels
-from league.theory.exact.exploitability import information_positions
-from roles.prompts import position_messages
 from league.config import RolesConfig
 from league.config.load import seat_roles
+from league.theory.exact.exploitability import information_positions
+from roles.prompts import position_messages
 from tests.support.models.pocket import copied, plain_logprobs, plainly, pocket
 
 GAMES = ("kuhn_poker", "liars_dice(dice_sides=3,numdice=1)", "tic_tac_toe")
