@@ -3,8 +3,8 @@
     python -m benchmarks.studies.flow flow-use [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 A pocket model learns Kuhn poker by self-play, and each of its replies takes a log-normal time that is slept
-(``slow_engine``). ``flow-use``: two workers of a local Ray cluster play, each with ``PLACES`` replies side by side at most;
-counted is the share of the places in which a reply is being written, from the first reply of the run to the last.
+(``slow_engine``). ``flow-use``: two workers of a local Ray cluster play, each with ``PLACES`` replies side by side at
+most; counted is the share of the places in which a reply is being written, from the first reply of the run to the last.
 ``flow-time``: one process plays and learns; counted are the seconds from the first iteration's beginning until the
 population's mixture has an exploitability of 0.05, and the iterations that it takes. Both are measured for the same
 seeds, which deal the same first matches.
