@@ -76,9 +76,7 @@ class ChatTokenizer:
     def _apply_template(self, chat: list[Message]) -> list[int]:
         """Apply the chat template; if it refuses a system message, prepend that to the first user message."""
         try:
-            text = render(
-                self.tokenizer.get_chat_template(), chat, self.tokenizer.special_tokens_map, self.model_name
-            )
+            text = render(self.tokenizer.get_chat_template(), chat, self.tokenizer.special_tokens_map, self.model_name)
         except RefusedError as error:
             if [message["role"] for message in chat[:2]] != ["system", "user"]:
                 raise UsageError(f"The chat template of {self.model_name} refuses this chat ({error}).") from None
