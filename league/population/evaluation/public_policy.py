@@ -82,7 +82,7 @@ def _policy(
             if identity not in read:
                 readers.append(_reader(player, identity, seed))
                 told, table = _stored(table_of(player, identity, tree), tell)
-                begun = table and (table.policy, table.asked)
+                begun = None if table is None else (table.policy, table.asked)
                 read[identity] = read_policy(tree, readers[-1], told, begun)
         moved = tree.moves() == seat
         mixed = mixture(tree, seat, [(read[identity], weight) for identity, weight in player.members[seat]])
@@ -103,7 +103,7 @@ def _bids(
     for identity, weight in player.members[seat]:
         readers.append(_reader(player, identity, seed))
         told, table = _stored(table_of(player, identity, game, seat), tell)
-        begun = table and (game.cut(table.policy), table.asked)
+        begun = None if table is None else (game.cut(table.policy), table.asked)
         members.append((read_bids(game, seat, readers[-1], told, begun), weight))
     return mixture_of_bids(game, members)
 
