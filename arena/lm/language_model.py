@@ -24,6 +24,7 @@ from arena.lm.attention.varlen import has_kernel
 from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
 from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
+from arena.lm.plain_pass import PlainPass
 from arena.lm.tensors import heads, own_memory, to_device, use_contiguous_states
 from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
 from games.common.errors import UsageError
@@ -57,6 +58,7 @@ class LanguageModel(ChatTokenizer):
         self.version: int | None = (
             None  # updates of the policy in training whose weights these are; None: not in training
         )
+        self.plain = PlainPass.of(model) if self.shares_prefix else None  # small models' passes; None: the model's own
         self._suit_device()
         self._cost: PassCost | None = None
 
@@ -241,14 +243,18 @@ class LanguageModel(ChatTokenizer):
         """
         ids, positions, mask = self._inputs(chunk)
         self.cost.add(*tokens_of([chunk], prefixes=False), sum(min(keep, len(s)) for s in chunk.suffixes))
+        keep = min(keep, ids.shape[1])
+        options |= self.prefix_inputs(chunk.prefix) if prefix_inputs is None else prefix_inputs
+        plain = self._plain_pass()
+        if plain is not None and cache is None and options.keys() <= {"shared_prefix"}:
+            return plain.run(ids, positions, mask, keep, options.get("shared_prefix"))
         return self.forward(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,
-            logits_to_keep=min(keep, ids.shape[1]),
-            **(self.prefix_inputs(chunk.prefix) if prefix_inputs is None else prefix_inputs),
+            logits_to_keep=keep,
             **options,
         )
 
@@ -258,8 +264,14 @@ class LanguageModel(ChatTokenizer):
             return {}
         ids = to_device([prefix], self.device)
         self.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
+        if (plain := self._plain_pass()) is not None:
+            return {"shared_prefix": plain.keys_and_values(ids)}
         cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
+
+    def _plain_pass(self) -> PlainPass | None:
+        """Return the passes that compute without ``transformers``' modules, where they suit."""
+        return self.plain if self.plain is not None and self.adapters is None and self.plain.suits() else None
 
     def _inputs(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return ids [N, S], padded on the left, positions [N, S] and the mask of tokens [N, S] (None: no padding)."""
