@@ -59,8 +59,7 @@ class PlainPass:
         ``mask`` [N, S] says which tokens are no padding; None: all.
         """
         states, _ = self._layers(ids, positions, mask, prefix, ends_with_keys=False)
-        states = states[:, -keep:].clone(memory_format=torch.contiguous_format)  # as ``arena.lm.tensors`` says
-        return Output(linear(states, self._model.lm_head.weight))
+        return Output(self._model.lm_head(states[:, -keep:]))
 
     def keys_and_values(self, ids: Tensor) -> KeysValues:
         """Return the keys and values of one row's tokens, by layer."""

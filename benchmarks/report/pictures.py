@@ -1,6 +1,6 @@
 """The pictures of the pages, of a run, as Chromium shows them: ``python -m benchmarks.report.pictures RUN``.
 
-    league train pocket-returns --set board.time=1 --run-dir runs/pocket
+    league train pocket --set board.time=1
     python -m benchmarks.report.pictures runs/pocket
 
 writes ``docs/start/board.png`` and, in ``docs/guide``, ``report.png``, ``report_strategy.png`` and ``replay.png``. It
@@ -44,8 +44,9 @@ def _window(width: int, height: int) -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         try:
-            size = {"width": width, "height": height}
-            context = browser.new_context(viewport=size, device_scale_factor=SHARP, reduced_motion="reduce")
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, device_scale_factor=SHARP, reduced_motion="reduce"
+            )
             context.set_default_timeout(PATIENCE)
             yield context.new_page()
         finally:

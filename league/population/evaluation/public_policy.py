@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import random
 import re
 import time
@@ -14,15 +16,15 @@ import numpy as np
 
 from arena.records import TabularInBulk
 from games.common.errors import UsageError
+from games.common.files import atomic_write
 from league.population.models.cache import cache_home
 from league.population.models.source import model_folder
 from league.population.players.player import Player
 from league.population.players.tabulating import PolicyReader
 from league.population.storage.immutable_folder import sha256
-from league.population.storage.public_tables import PublicTable
 from league.population.storage.run_dir import DISTILLED, STATE_FOLDER, Run
 from league.theory.public.bounds import Bounds, bounds
-from league.theory.public.games import LargeGame
+from league.theory.public.from_openspiel import LargeGame
 from league.theory.public.goofspiel import Goofspiel, Policy
 from league.theory.public.goofspiel import mixture as mixture_of_bids
 from league.theory.public.goofspiel import positions as bid_positions
@@ -80,7 +82,7 @@ def _policy(
             if identity not in read:
                 readers.append(_reader(player, identity, seed))
                 told, table = _stored(table_of(player, identity, tree), tell)
-                begun = table and (table.policy, table.asked)
+                begun = None if table is None else (table.policy, table.asked)
                 read[identity] = read_policy(tree, readers[-1], told, begun)
         moved = tree.moves() == seat
         mixed = mixture(tree, seat, [(read[identity], weight) for identity, weight in player.members[seat]])
@@ -101,7 +103,7 @@ def _bids(
     for identity, weight in player.members[seat]:
         readers.append(_reader(player, identity, seed))
         told, table = _stored(table_of(player, identity, game, seat), tell)
-        begun = table and (game.cut(table.policy), table.asked)
+        begun = None if table is None else (game.cut(table.policy), table.asked)
         members.append((read_bids(game, seat, readers[-1], told, begun), weight))
     return mixture_of_bids(game, members)
 
@@ -171,6 +173,43 @@ def public_bounds(player: Player, tree: LargeGame, seconds: float, seed: int = 0
 def _reader(player: Player, identity: str, seed: int) -> PolicyReader:
     rng = random.Random(f"{seed}/{identity}")
     return PolicyReader(identity, player.engine_of(identity), player.roles, rng, bulk=True)
+
+
+class PublicTable:
+    """One player's policy in a file that is mapped into memory, written while the player is asked.
+
+    A killed command goes on where the last batch was written: beside the table stands how many states were asked, of
+    which weights, prompts and game. A table of anything else is begun anew. ``policy`` is the mapped file.
+    """
+
+    def __init__(self, folder: Path, name: str, game: str, uniform: Floats, of: object) -> None:
+        """Open the table ``name``, or make it, uniform; ``of`` is all that the policy depends on, as JSON data."""
+        facts = json.dumps([game, uniform.shape, of], sort_keys=True)
+        self._seal = hashlib.sha256(facts.encode()).hexdigest()
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = f"{name}.{game}.{self._seal[:12]}"
+        self._progress, path = folder / f"{stem}.json", folder / f"{stem}.npy"
+        self.asked = self._read(path, uniform.shape)
+        if not self.asked:
+            np.lib.format.open_memmap(path, "w+", np.float64, uniform.shape)[:] = uniform
+        self.policy: Floats = np.lib.format.open_memmap(path, "r+", np.float64, uniform.shape)
+
+    def keep(self, asked: int) -> None:
+        """Write to the disk what was asked so far, then how much that is."""
+        if asked > self.asked:
+            self.policy.flush()  # type: ignore[attr-defined]  # of a memory map
+            atomic_write(self._progress, json.dumps({"asked": asked, "of": self._seal}))
+            self.asked = asked
+
+    def _read(self, path: Path, shape: tuple[int, ...]) -> int:
+        """Return how many states of the file are written; 0 where it is none of ours, or is damaged."""
+        try:
+            progress = json.loads(self._progress.read_bytes())
+            if progress["of"] == self._seal and np.load(path, mmap_mode="r").shape == shape:
+                return int(progress["asked"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return 0
 
 
 def table_of(player: Player, identity: str, game: LargeGame, seat: int | None = None) -> PublicTable | None:

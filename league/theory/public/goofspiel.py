@@ -133,7 +133,8 @@ def mixture(game: Goofspiel, members: Sequence[tuple[Policy, float]]) -> Policy:
         shares = np.stack([weight * chances[k] for chances, _, weight in reached])  # [M, 3^k, H]
         shares = np.where(shares.sum(axis=0) > 0.0, shares, np.array([w for _, _, w in reached])[:, None, None])
         shares = shares / shares.sum(axis=0)
-        mixed.append(sum((share[:, :, None] * p[k] for share, (_, p, _) in zip(shares, reached, strict=True)), 0.0))
+        weighed = [share[:, :, None] * policy[k] for share, (_, policy, _) in zip(shares, reached, strict=True)]
+        mixed.append(np.sum(weighed, axis=0))
     return mixed
 
 
@@ -202,12 +203,12 @@ def _outcomes(own: Integers) -> Iterator[tuple[int, Integers]]:
 
 def _swapped(rounds: int) -> Integers:
     """Return the number that the other seat gives each outcome: what one won the other lost.  # [3^k]"""
-    return 3**rounds - 1 - np.arange(3**rounds)
+    return np.arange(3**rounds, dtype=np.intp)[::-1]
 
 
 def _margins(game: Goofspiel) -> Integers:
     """Return by how much this seat leads before the last card, by outcome.  # [3^k]"""
-    margins = np.zeros(1, np.intp)
+    margins: Integers = np.zeros(1, np.intp)
     for prize in game.prizes[:-1]:
         margins = (margins[:, None] + prize * np.array([1, 0, -1])[None]).ravel()
     return margins

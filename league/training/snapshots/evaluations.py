@@ -23,7 +23,7 @@ from league.population.storage.population import Snapshot
 from league.theory.exact.exploitability import PolicyTable, exact_form
 from league.theory.exact.regret import snapshot_regrets
 from league.theory.exact.sequence_form import SequenceForm
-from league.theory.public.games import large_game
+from league.theory.public.from_openspiel import large_game
 
 Metrics = dict[str, float]
 TABLES = "tables"  # a need: the exact policy tables of all snapshots
