@@ -1,11 +1,11 @@
 """What waiting for the longest match costs: runs that take turns beside runs whose matches flow, by slow replies.
 
-    python -m benchmarks.studies.flow flow [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.flow flow-use [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 A pocket model learns Kuhn poker by self-play, and each of its replies takes a log-normal time that is slept
-(``slow_engine``). ``use``: two workers of a local Ray cluster play, each with ``PLACES`` replies side by side at most;
-counted is the share of the places in which a reply is being written, from the first reply of the run to the last.
-``time``: one process plays and learns; counted are the seconds from the first iteration's beginning until the
+(``slow_engine``). ``flow-use``: two workers of a local Ray cluster play, each with ``PLACES`` replies side by side at
+most; counted is the share of the places in which a reply is being written, from the first reply of the run to the last.
+``flow-time``: one process plays and learns; counted are the seconds from the first iteration's beginning until the
 population's mixture has an exploitability of 0.05, and the iterations that it takes. Both are measured for the same
 seeds, which deal the same first matches.
 """
@@ -121,25 +121,25 @@ def reached(run: Path) -> dict[str, float]:
     return {"figure": seconds, "iterations": iteration}
 
 
-def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
-    """Train all runs that are not in ``keep`` yet and measure them; return two tables."""
-    used = {
-        mode: [
-            use_of(train(keep / "use", mode, seed, USE, CLUSTER).with_name(f"{mode}-{seed}-slept"), PLACES)
-            for seed in seeds
-        ]
-        for mode in MODES
-    }
-    with ThreadPoolExecutor(workers) as pool:  # they sleep most of the time
-        runs = {(mode, seed): pool.submit(train, keep / "time", mode, seed, TIME) for seed in seeds for mode in MODES}
-        times = {mode: [reached(runs[mode, seed].result()) for seed in seeds] for mode in MODES}
-    tables = [
-        _table("two workers", f"share of {PLACES} places each that are used", used, {"seconds": "seconds"}, less=False),
-        _table(
-            "one process", f"seconds to a mixture's exploitability of {TARGET}", times, {"iterations": "iterations"}
-        ),
-    ]
-    return {"study": "flow", "seeds_used": list(seeds), "tables": tables}
+def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
+    """Train all runs of a study that are not in ``keep`` yet and measure them; return a table."""
+    if study == "flow-use":
+        used = {
+            mode: [
+                use_of(train(keep, mode, seed, USE, CLUSTER).with_name(f"{mode}-{seed}-slept"), PLACES)
+                for seed in seeds
+            ]
+            for mode in MODES
+        }
+        figure = f"share of {PLACES} places each that are used"
+        table = _table("two workers", figure, used, {"seconds": "seconds"}, less=False)
+    else:
+        with ThreadPoolExecutor(workers) as pool:  # they sleep most of the time
+            runs = {(mode, seed): pool.submit(train, keep, mode, seed, TIME) for seed in seeds for mode in MODES}
+            times = {mode: [reached(runs[mode, seed].result()) for seed in seeds] for mode in MODES}
+        figure = f"seconds to a mixture's exploitability of {TARGET}"
+        table = _table("one process", figure, times, {"iterations": "iterations"})
+    return {"study": study, "seeds_used": list(seeds), "tables": [table]}
 
 
 def _table(
@@ -152,7 +152,7 @@ def _table(
 
 def main() -> None:
     """Train, measure and print."""
-    run_study(__doc__, ["flow"], measure_study, table_lines)
+    run_study(__doc__, ["flow-use", "flow-time"], measure_study, table_lines)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ DESCRIPTIONS: tuple[tuple[str, str], ...] = (
     (r".+/loss", "The loss of the update. It compares different data each time, and need not fall."),
     (r".+/grad_norm", "The norm of the gradient before it is clipped."),
     (r".+/learning_rate", "The step size in this iteration."),
+    (r"(cluster|learners)/replaced(/.*)?", "Processes that died or fell silent in this iteration, and were replaced."),
     (r"staleness", "Updates between the weights that played and those that learn from it."),
     (r"dropped", "Trajectories that were too old to learn from."),
     (r".+/belief/.+/\d+", "The probability that this role gives to the truth after so many speeches."),

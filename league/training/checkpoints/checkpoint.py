@@ -127,6 +127,17 @@ def load_checkpoint(config: RunConfig, run_dir: Path, policies: dict[str, Policy
     return state
 
 
+def restore_learning(run_dir: Path, state: RunState) -> bool:
+    """Give a state's policies, gathered turns and baselines what its checkpoint has; return False if there is none."""
+    folder = folder_of(run_dir, state.iteration)
+    if not folder.is_dir():
+        return False
+    record = verified_record(folder)
+    read_policies(folder, state.policies)
+    state.pending, state.credit, state.values = read_pending(folder), record.credit, record.values
+    return True
+
+
 def weights_after(run_dir: Path, iteration: int, policy: Policy) -> LanguageModel:
     """Return a model with the weights that a policy had after an iteration whose checkpoint is still kept.
 

@@ -14,13 +14,14 @@ class Cluster:
     """Workers in this process; a call is done when it is the oldest."""
 
     def __init__(self):
-        self.played, self._results, self._calls = [], {}, []
+        self.played, self.closed, self._results, self._calls = [], [], {}, []
 
     def start(self, spec, number, restarts):
         worker_id = WorkerId(spec.kind, number, restarts)
 
         def call(method, *arguments):
-            result = None
+            result = number if method == "ready" else None
+            self.closed += [number] * (method == "close")
             if method == "play":
                 requests, _, engine, _ = arguments
                 self.played.append((engine, {player for request in requests for player in request.players}))
@@ -79,3 +80,12 @@ def test_all_engines_are_used_and_every_match_is_played_once(holds):
     played = Counter(engine for engine, _ in play(OPPONENTS, holds))
     assert len(played) == 2
     assert max(played.values()) <= 2 * min(played.values())
+
+
+def test_all_workers_are_closed_though_the_newest_ping_of_some_is_not_answered():
+    cluster = Cluster()
+    pool = MatchPool(cluster, PoolSpec(WorkerSpec("worker", object, (), 1.0), 3), chunk_size=1)
+    pool.play([MatchRequest(i, "g", i, i, ("main", "x"), (True, False)) for i in range(6)], {})
+    pool.call_engine("distributions", {}, [])  # pings all, and waits for one
+    pool.close()
+    assert sorted(cluster.closed) == [0, 1, 2]

@@ -65,7 +65,7 @@ def test_no_token_runs_twice(model, monkeypatch):
 
 def test_temperature_and_order(model):
     """Prompts may come in any order, twice, one within another, and with nothing to choose."""
-    lm, plain = model
+    lm, _ = model
     prompt = lm.encode_prompt([{"role": "user", "content": "You play cards."}])
     trie, forced = lm.trie(("bet", "pass")), lm.trie(("bet",))
     longer = (*prompt, *trie.tokens[0][:1], 5)
