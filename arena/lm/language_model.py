@@ -222,6 +222,8 @@ class LanguageModel(ChatTokenizer):
         """Return the model's output. Every pass goes through this method, which switches off other views' adapters."""
         if self.adapters is not None:
             self.adapters.activate(None)
+        elif (plain := self._plain_pass()) is not None and plain.takes(inputs):
+            return plain(**inputs)
         return self.model(**inputs)
 
     def prompt_states(self, prompts: Sequence[Tokens], max_tokens: int) -> Tensor:
@@ -243,18 +245,14 @@ class LanguageModel(ChatTokenizer):
         """
         ids, positions, mask = self._inputs(chunk)
         self.cost.add(*tokens_of([chunk], prefixes=False), sum(min(keep, len(s)) for s in chunk.suffixes))
-        keep = min(keep, ids.shape[1])
-        options |= self.prefix_inputs(chunk.prefix) if prefix_inputs is None else prefix_inputs
-        plain = self._plain_pass()
-        if plain is not None and cache is None and options.keys() <= {"shared_prefix"}:
-            return plain.run(ids, positions, mask, keep, options.get("shared_prefix"))
         return self.forward(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,
-            logits_to_keep=keep,
+            logits_to_keep=min(keep, ids.shape[1]),
+            **(self.prefix_inputs(chunk.prefix) if prefix_inputs is None else prefix_inputs),
             **options,
         )
 
@@ -264,8 +262,8 @@ class LanguageModel(ChatTokenizer):
             return {}
         ids = to_device([prefix], self.device)
         self.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
-        if (plain := self._plain_pass()) is not None:
-            return {"shared_prefix": plain.keys_and_values(ids)}
+        if self._plain_pass() is not None:
+            return {"shared_prefix": self.forward(input_ids=ids, only_keys=True)}
         cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
 

@@ -10,6 +10,7 @@ A prefix of which only keys and values are needed ends with those of its last la
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,10 @@ from torch.nn.functional import embedding, linear, silu
 
 from arena.lm.attention.prefix_attention import KeysValues, attend_as
 
+_OF_KEYS = {"input_ids", "only_keys"}
+_INPUTS = frozenset(
+    ("input_ids", "attention_mask", "position_ids", "logits_to_keep", "past_key_values", "use_cache", "shared_prefix")
+)
 MOST_WIDTH = 512  # of hidden states, from which the products take so long that the calls do not matter
 
 
@@ -53,18 +58,22 @@ class PlainPass:
         weight = self._model.lm_head.weight
         return type(weight) is nn.Parameter and weight.device.type == "cpu" and weight.dtype == torch.float32
 
-    def run(self, ids: Tensor, positions: Tensor, mask: Tensor | None, keep: int, prefix: KeysValues | None) -> Output:
-        """Return the logits of rows [N, S] at their last ``keep`` positions, behind ``prefix`` if one is given.
+    def takes(self, inputs: Mapping[str, Any]) -> bool:
+        """Return whether a pass with these inputs, named as ``transformers`` names them, is one of these."""
+        rows = inputs.keys() <= _INPUTS and not inputs.get("use_cache") and inputs.get("past_key_values") is None
+        return inputs.keys() == _OF_KEYS or (rows and "position_ids" in inputs and "logits_to_keep" in inputs)
 
-        ``mask`` [N, S] says which tokens are no padding; None: all.
+    def __call__(self, *, input_ids: Tensor, only_keys: bool = False, **inputs: Any) -> Output | KeysValues:
+        """Return the logits of rows [N, S] at their last ``logits_to_keep`` positions, behind ``shared_prefix`` if any.
+
+        With ``only_keys``, return one row's keys and values, by layer.
         """
-        states, _ = self._layers(ids, positions, mask, prefix, ends_with_keys=False)
-        return Output(self._model.lm_head(states[:, -keep:]))
-
-    def keys_and_values(self, ids: Tensor) -> KeysValues:
-        """Return the keys and values of one row's tokens, by layer."""
-        positions = torch.arange(ids.shape[1])[None]
-        return self._layers(ids, positions, None, None, ends_with_keys=True)[1]
+        if only_keys:
+            positions = torch.arange(input_ids.shape[1])[None]
+            return self._layers(input_ids, positions, None, None, ends_with_keys=True)[1]
+        mask, prefix = inputs.get("attention_mask"), inputs.get("shared_prefix")
+        states, _ = self._layers(input_ids, inputs["position_ids"], mask, prefix, ends_with_keys=False)
+        return Output(self._model.lm_head(states[:, -inputs["logits_to_keep"] :]))
 
     def _layers(
         self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, *, ends_with_keys: bool
