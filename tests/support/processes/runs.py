@@ -165,8 +165,8 @@ def live(
 
 
 def is_reproducible(name: str) -> bool:
-    """Return whether a metric is the same in every run of one configuration."""
-    return name not in TIMINGS and not name.startswith(("time/", "memory/", "mfu/"))
+    """Return whether a metric is the same in every run of one configuration, whatever happens to its processes."""
+    return name not in TIMINGS and not name.startswith(("time/", "memory/", "mfu/", "learners/replaced", "cluster/replaced"))
 
 
 def contents(run_dir: Path) -> dict[str, Any]:
