@@ -201,6 +201,8 @@ def flatten_episodes(episodes: Iterable[Episode]) -> list[Episode]:
     Submatches are numbered on from the greatest index, in this order, and have the index of their parent as parent.
     """
     roots = list(episodes)
+    if not any(root.children for root in roots):
+        return roots
     numbers = itertools.count(max((root.request.index for root in roots), default=-1) + 1)
     return [episode for root in roots for episode in _flatten(root, numbers)]
 

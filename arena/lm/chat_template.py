@@ -64,9 +64,10 @@ def _answer(line: bytes) -> bytes:
 
     template, chat, special = json.loads(line)
     try:
-        [[text], _] = render_jinja_template(
+        rendered = render_jinja_template(
             conversations=[chat], chat_template=template, add_generation_prompt=True, **special
         )
+        text = rendered[0][0]  # of one chat; the other part is where the model spoke
         if len(text) > LONGEST + 2 * sum(len(message["content"]) for message in chat):
             os._exit(1)
         return json.dumps([text, ""]).encode()

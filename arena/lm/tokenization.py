@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 
 from arena.lm.chat_template import RefusedError, render
 from arena.lm.chunks import Tokens
@@ -27,6 +27,7 @@ class ChatTokenizer:
         self.end_token = _end_token(tokenizer)
         self.longest_token = max(map(len, tokenizer.get_vocab()))  # characters; no token stands for more of a text
         self._tries: dict[tuple[str, ...], ReplyTrie] = {}
+        self._encoder = _encoder_of(tokenizer)
 
     @classmethod
     def read(cls, source: str | Path) -> ChatTokenizer:
@@ -76,9 +77,7 @@ class ChatTokenizer:
     def _apply_template(self, chat: list[Message]) -> list[int]:
         """Apply the chat template; if it refuses a system message, prepend that to the first user message."""
         try:
-            text = render(
-                self.tokenizer.get_chat_template(), chat, self.tokenizer.special_tokens_map, self.model_name
-            )
+            text = render(self.tokenizer.get_chat_template(), chat, self.tokenizer.special_tokens_map, self.model_name)
         except RefusedError as error:
             if [message["role"] for message in chat[:2]] != ["system", "user"]:
                 raise UsageError(f"The chat template of {self.model_name} refuses this chat ({error}).") from None
@@ -101,6 +100,8 @@ class ChatTokenizer:
         return (*self._encode(text), self.end_token)
 
     def _encode(self, text: str) -> list[int]:
+        if self._encoder is not None:
+            return list(self._encoder.encode(text, add_special_tokens=False).ids)
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, reply_ids: Sequence[int]) -> str:
@@ -162,6 +163,18 @@ def context_of(config: Any) -> int | None:
     """Return the most tokens that a model of this configuration reads; None if it does not state that."""
     context = getattr(config, "max_position_embeddings", None)
     return int(context) if context else None
+
+
+def _encoder_of(tokenizer: Any) -> Any:
+    """Return the encoder within a tokenizer that leaves everything to it; None for any other tokenizer.
+
+    ``transformers`` around it takes several times as long as a short prompt.
+    """
+    if type(tokenizer) is not PreTrainedTokenizerFast:
+        return None
+    encoder: Any = tokenizer.backend_tokenizer
+    plain = encoder.truncation is None and encoder.padding is None and not encoder.encode_special_tokens
+    return encoder if plain else None
 
 
 def _special_tokens(tokenizer: Any) -> tuple[str, ...]:

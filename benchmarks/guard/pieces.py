@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
     run: Callable[[], object]
     yardstick: Callable[[], object]
-    rounds: int = 20  # least number of times that both run in turn
+    rounds: int = 10  # least number of times that both run in turn
     clock: Callable[[], float] = own_time
     counts: Callable[[], Counts] | None = None  # None: those of a run
 

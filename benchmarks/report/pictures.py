@@ -1,7 +1,7 @@
 """The pictures of the pages, of a run, as Chromium shows them: ``python -m benchmarks.report.pictures RUN``.
 
-    league train pocket-league --set iterations=60 --set snapshot_every=5 --set board.time=1
-    python -m benchmarks.report.pictures runs/pocket-league
+    league train pocket --set board.time=1
+    python -m benchmarks.report.pictures runs/pocket
 
 writes ``docs/start/board.png`` and, in ``docs/guide``, ``report.png``, ``report_strategy.png`` and ``replay.png``. It
 needs Playwright, which ``make install`` has, and a Chromium. Look at the pictures before you commit them.
@@ -29,6 +29,7 @@ SHARP = 2  # pixels of a picture for one of the page: it is read when it is enla
 WIDTH = 1100  # of a page, in its own pixels
 BOARD = (1280, 1000)  # of TensorBoard's window: two cards stand beside each other
 CARDS = 4  # that are drawn
+GAME = "kuhn_poker"
 SIDE = 0.14  # of that width: the list of runs, which has one line and is left out
 PATIENCE = 60_000  # milliseconds
 READING = 15_000  # milliseconds: TensorBoard shows what it has read of a run, and reads on
@@ -43,8 +44,9 @@ def _window(width: int, height: int) -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         try:
-            size = {"width": width, "height": height}
-            context = browser.new_context(viewport=size, device_scale_factor=SHARP, reduced_motion="reduce")
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, device_scale_factor=SHARP, reduced_motion="reduce"
+            )
             context.set_default_timeout(PATIENCE)
             yield context.new_page()
         finally:
@@ -69,22 +71,28 @@ def draw_board(run: Path) -> None:
 
 
 def draw_report(run: Path, folder: Path) -> None:
-    """Draw the head of a report, and its strategies."""
+    """Draw the head of a report, and the strategy in its first game."""
     place = folder / "report.html"
     league(["report", str(run), "-o", str(place)])
     with _window(WIDTH, 760) as page:
         page.goto(place.as_uri())
         page.screenshot(path=GUIDE / "report.png")
-        page.locator("#strategies").screenshot(path=GUIDE / "report_strategy.png")
+        section, games = page.locator("#strategies"), page.locator("#strategies h3")
+        box = section.bounding_box()
+        bottom = games.nth(1).bounding_box()["y"] if games.count() > 1 else box["y"] + box["height"]
+        clip = {"x": 0, "y": box["y"], "width": WIDTH, "height": bottom - box["y"]}
+        page.screenshot(path=GUIDE / "report_strategy.png", clip=clip, full_page=True)
 
 
 def draw_replay(run: Path, folder: Path) -> None:
-    """Draw the last step of the newest match that is kept."""
+    """Draw the last reply of the newest match of Kuhn poker that is kept: each seat sees a card of its own."""
     place = folder / "replay.html"
     league(["replay", str(run), "--html", "-o", str(place)])
     with _window(WIDTH, 560) as page:
         page.goto(place.as_uri())
+        page.select_option("#chooser", label=page.locator("#chooser option", has_text=GAME).first.inner_text())
         page.keyboard.press("End")
+        page.keyboard.press("ArrowLeft")
         page.screenshot(path=GUIDE / "replay.png")
 
 

@@ -247,7 +247,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.only:
         figure, *words = arguments.only
-        print(json.dumps({"cost": cost, "compare": compare, "tabled": tabled}[figure](*words)))
+        figures: dict[str, Callable[..., Any]] = {"cost": cost, "compare": compare, "tabled": tabled}
+        print(json.dumps(figures[figure](*words)))
         return
     rows = [measures(name) for name in GAMES]
     tables = [_child("tabled", *row) for row in TABLES if row[0] == "pocket" or stored_model(row[0])]

@@ -20,10 +20,7 @@ class Former(NamedTuple):
     instead: str  # what to write
 
 
-_LIMIT = (
-    "Each alarm has a limit of its own, and alarms.sensitivity (1) moves them all: at 2 they ring at half as much. An "
-    "alarm of alarms.off never rings."
-)
+_LIMIT = "Each alarm has a limit of its own, and alarms.sensitivity (1) moves them all: at 2 they ring at half as much."
 _EPO = "objective.epo keeps entropy between 0.8 and 1.2 of its running mean, of which an update keeps 0.9."
 _PFSP = "PFSP weighs the players by (1 - x)^2, x being how often the learner wins."
 _KTO = "Good and bad matches weigh the same; a plugin's loss (league show docs rules_and_losses) may weigh them."
@@ -65,8 +62,6 @@ def from_stored(data: Mapping[str, Any]) -> dict[str, Any]:
         stop = [*alarms.get("stop", ()), *(["silent"] if alarms["illegal_stop"] < 1.0 else [])]
         settled = 0.95 if alarms["illegal_stop"] >= 1.0 else alarms["illegal_stop"]
         table["alarms"] = {**alarms, "stop": stop, "illegal_stop": settled}
-    if isinstance(alarms, Mapping) and alarms.get("signal") == 0.0:  # never: no share is below it
-        table["alarms"] = {**table["alarms"], "off": [*alarms.get("off", ()), "signal"], "signal": 0.05}
     for key, former in FORMER.items():
         section, name = key.split(".")
         if isinstance(own := table.get(section), Mapping) and own.get(name) == former.value and name in own:

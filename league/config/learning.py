@@ -223,7 +223,6 @@ class AlarmTable(Section):
 
     warmup: Positive = Field(10, description="first iterations, which define what is normal for a run")
     stop: tuple[AlarmName, ...] = Field(("silent",), description="a run stops once one of these alarms rings")
-    off: tuple[AlarmName, ...] = Field((), description="alarms that never ring, as where what they warn of is meant")
 
     if TYPE_CHECKING:  # a type checker cannot follow fields that are made at run time
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from league.config import RunConfig
 
 EXAMPLES = (
-    "pocket --role kuhn_poker/first --run-dir runs/agents",
+    "pocket-returns --role kuhn_poker/first --run-dir runs/agents",
     "runs/agents --port 8002",
 )
 NOTES = "league show docs serving says what a program asks. A run that has begun continues."

@@ -10,6 +10,7 @@ import hmac
 import json
 import secrets
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 from arena.serving.requests import ServedError
@@ -18,7 +19,7 @@ from arena.serving.web_server import WebServer
 from games.common.errors import UsageError
 from league.lab.look.page import KINDS, POLICY, asset, page
 from league.lab.look.run_files import RunFiles
-from league.lab.look.views import as_json, view
+from league.lab.look.views import VIEWS, as_json, view
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -79,14 +80,14 @@ class LookServer(WebServer):
         return Document(content, "application/json", HEADERS)
 
     def _answer(self, name: str, query: dict[str, str]) -> bytes:
-        """Return a view. Raises ServedError with the sentence of what is wrong."""
+        """Return a view, or the sentence of why there is none. Raises ServedError for a name that is no view."""
+        if name not in VIEWS:
+            raise ServedError(404, f"There is no view {name[:100]!r}.")
         try:
-            if name == "scores":  # it loads weights
-                with self._at_play:
-                    return as_json(view(self._run, name, query)).encode()
-            return as_json(view(self._run, name, query)).encode()
+            with self._at_play if name == "scores" else nullcontext():  # that loads weights
+                return as_json(view(self._run, name, query)).encode()
         except UsageError as error:
-            raise ServedError(404, str(error)) from None
+            return as_json({"error": str(error)}).encode()
 
     async def _action(self, call: Call) -> Document:
         self._check(call)
@@ -109,4 +110,4 @@ class LookServer(WebServer):
             try:
                 return as_json(getattr(self._games, name)(request)).encode()
             except UsageError as error:
-                raise ServedError(400, str(error)) from None
+                return as_json({"error": str(error)}).encode()

@@ -5,7 +5,7 @@ are a mixture σ̂ whose reach probabilities are right in expectation, and it vi
 b and the value u of playing it (Mak, Morton and Wood 1999, "Monte Carlo bounding techniques"):
 
 * E max_b u(b, σ̂) >= max_b E u(b, σ̂) = max_b u(b, σ): the best response to the plans knows their noise. **Above.**
-* E u(b', σ̂) = u(b', σ) <= max_b u(b, σ) for any b' that was found without these plans. **Below**: b' answers other ones.
+* E u(b', σ̂) = u(b', σ) <= max_b u(b, σ) for any b' found without these plans. **Below**: b' answers others.
 
 Both are means over independent draws, so they have intervals; the true exploitability lies between them. More plans
 bring the two together, and when plans come to every state they meet in the exact figure.
@@ -118,7 +118,7 @@ class _Sampler:
         values = np.zeros((0, 5, len(self._tree.hands[seat])))
         for level, below in zip(levels[-2::-1], levels[:0:-1], strict=True):
             values = self._values(level, below.parents, values, seat)
-        first, second, both, crossed, back = values[0].sum(axis=1)
+        _first, _second, both, crossed, back = values[0].sum(axis=1)
         return float(crossed + back) / 2.0, float(both)
 
     def _below(self, level: _Level, seat: int) -> _Level:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from math import perm
+from math import perm, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from league.theory.exact.states import is_native
 from league.theory.public.tree import Floats, Integers
 
 MOST_CARDS = 7  # pairs of all sequences of bids are counted out: 25 million
+BATCH = 8192  # information states that are asked at once
 ROWS = 256  # of sequences whose pairs are held at a time
 Policy = list[Floats]  # of one seat, by round: [3^k, n! / (n - k)!, n - k], chances of the cards left, ascending
 Position = tuple[int, ChoiceGame]  # (seat, a position in which it is that seat's turn)
@@ -57,6 +58,12 @@ class Goofspiel(NamedTuple):
         shapes = ((3**k, perm(self.cards, k), self.cards - k) for k in range(self.rounds))
         return [np.full(shape, 1.0 / shape[2]) for shape in shapes]
 
+    def cut(self, flat: Floats) -> Policy:
+        """Return windows on a policy whose rounds stand one behind another."""
+        shapes = [(3**k, perm(self.cards, k), self.cards - k) for k in range(self.rounds)]
+        ends = itertools.accumulate(prod(shape) for shape in shapes)
+        return [flat[end - prod(shape) : end].reshape(shape) for shape, end in zip(shapes, ends, strict=True)]
+
     def partners(self, rounds: int) -> Integers:
         """Return the last sequence of the other seat's that leads to an outcome with one's own; -1: none.
 
@@ -90,7 +97,7 @@ def goofspiel_of(game: str) -> Goofspiel | None:
     return Goofspiel(cards, tuple(prizes if order == "ascending" else reversed(prizes)))
 
 
-def reach(game: Goofspiel, policy: Policy) -> list[Floats]:
+def reach(policy: Policy) -> list[Floats]:
     """Return how likely a seat's own bids are, after each round, given the outcomes.  # [3^k, n! / (n - k)!] by k"""
     found = [np.ones((1, 1))]
     for chances in policy:
@@ -104,7 +111,7 @@ def value(game: Goofspiel, other: Policy, own: Policy | None = None) -> float:
 
     Both seats number outcomes as their own. The game is the same from either seat.
     """
-    worth = _at_the_end(game, reach(game, other)[-1])
+    worth = _at_the_end(game, reach(other)[-1])
     for k in reversed(range(game.rounds)):
         below = worth.reshape(3**k, 3, perm(game.cards, k), game.cards - k).sum(axis=1)
         worth = below.max(axis=2) if own is None else (below * own[k]).sum(axis=2)
@@ -120,13 +127,14 @@ def mixture(game: Goofspiel, members: Sequence[tuple[Policy, float]]) -> Policy:
     """Return the behaviour of a seat that draws one of several policies for each match (Kuhn's theorem)."""
     if len(members) == 1:
         return members[0][0]
-    reached = [(reach(game, policy), policy, weight) for policy, weight in members]
+    reached = [(reach(policy), policy, weight) for policy, weight in members]
     mixed = []
     for k in range(game.rounds):
         shares = np.stack([weight * chances[k] for chances, _, weight in reached])  # [M, 3^k, H]
         shares = np.where(shares.sum(axis=0) > 0.0, shares, np.array([w for _, _, w in reached])[:, None, None])
         shares = shares / shares.sum(axis=0)
-        mixed.append(sum((share[:, :, None] * p[k] for share, (_, p, _) in zip(shares, reached, strict=True)), 0.0))
+        weighed = [share[:, :, None] * policy[k] for share, (_, policy, _) in zip(shares, reached, strict=True)]
+        mixed.append(np.sum(weighed, axis=0))
     return mixed
 
 
@@ -151,11 +159,12 @@ def read_policy(
     seat: int,
     distributions: Callable[[Sequence[Position]], Sequence[Sequence[float]]],
     tell: Callable[[int], object] = lambda asked: None,
-    batch: int = 32_768,
+    begun: tuple[Policy, int] | None = None,
 ) -> Policy:
-    """Return a player's policy in a seat; ``distributions`` and ``tell`` are as in ``reading.read_policy``."""
-    policy, asked, waiting = game.uniform(), 0, positions(game, seat)
-    while part := list(itertools.islice(waiting, batch)):
+    """Return a player's policy in a seat; arguments are as of ``reading.read_policy``."""
+    policy, asked = begun or (game.uniform(), 0)
+    waiting = itertools.islice(positions(game, seat), asked, None)
+    while part := list(itertools.islice(waiting, BATCH)):
         answers = distributions([position for _, position in part])
         for ((k, outcome, bids), _), answer in zip(part, answers, strict=True):
             policy[k][outcome, bids] = answer  # legal ids are the cards left, ascending
@@ -194,12 +203,12 @@ def _outcomes(own: Integers) -> Iterator[tuple[int, Integers]]:
 
 def _swapped(rounds: int) -> Integers:
     """Return the number that the other seat gives each outcome: what one won the other lost.  # [3^k]"""
-    return 3**rounds - 1 - np.arange(3**rounds)
+    return np.arange(3**rounds, dtype=np.intp)[::-1]
 
 
 def _margins(game: Goofspiel) -> Integers:
     """Return by how much this seat leads before the last card, by outcome.  # [3^k]"""
-    margins = np.zeros(1, np.intp)
+    margins: Integers = np.zeros(1, np.intp)
     for prize in game.prizes[:-1]:
         margins = (margins[:, None] + prize * np.array([1, 0, -1])[None]).ravel()
     return margins

@@ -219,7 +219,10 @@ class League:
 
     def _with_casts(self, requests: Sequence[MatchRequest]) -> list[MatchRequest]:
         casts = {game: live_cast(spec, self.context.roles) for game, spec in self.context.specs.items()}
-        return [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
+        return [
+            request if request.cast or not casts[request.game] else request._replace(cast=casts[request.game])
+            for request in requests
+        ]
 
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:

@@ -55,7 +55,7 @@ ALARMS: Registry[AlarmRule] = Registry(
         "hack": HACK,
         "cycle": CYCLE,
     },
-    reserved=("warmup", "stop", "off", "sensitivity"),
+    reserved=("warmup", "stop", "sensitivity"),
     flat="all",
 )
 register = ALARMS.register
@@ -92,8 +92,6 @@ def check_alarms(
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
     new_state, readings_of = State(), dict[Ledger, Readings]()
     for name, rule in ALARMS.loaded().items():
-        if name in watched.settings.off:
-            continue
         ledger = rule.ledger
         if ledger not in readings_of:
             readings_of[ledger], memory = ledger.read(watched, state.get(ledger.name, {}))

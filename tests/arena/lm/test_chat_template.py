@@ -41,7 +41,9 @@ HOSTILE = {
 def test_a_template_that_does_not_end_is_stopped_with_a_sentence_and_not_tried_again(template, monkeypatch):
     monkeypatch.setattr(chat_template, "_ENDED", set())
     before = psutil.Process().memory_info().rss
-    with pytest.raises(UsageError, match=r"The chat template of this model takes more than 2 seconds, 1 GiB .* it was stopped"):
+    with pytest.raises(
+        UsageError, match=r"The chat template of this model takes more than 2 seconds, 1 GiB .* it was stopped"
+    ):
         render(template, CHAT, {})
     monkeypatch.setattr(chat_template, "_PROCESS", None)
     with pytest.raises(UsageError, match="it was stopped"):

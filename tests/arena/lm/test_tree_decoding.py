@@ -9,10 +9,10 @@ from arena.lm import tree_decoding
 from arena.lm.tree_decoding import tree_probabilities
 from games.registry import make_game
 from games.spec import labels
-from league.theory.exact.exploitability import information_positions
-from roles.prompts import position_messages
 from league.config import RolesConfig
 from league.config.load import seat_roles
+from league.theory.exact.exploitability import information_positions
+from roles.prompts import position_messages
 from tests.support.models.pocket import copied, plain_logprobs, plainly, pocket
 
 GAMES = ("kuhn_poker", "liars_dice(dice_sides=3,numdice=1)", "tic_tac_toe")
@@ -65,7 +65,7 @@ def test_no_token_runs_twice(model, monkeypatch):
 
 def test_temperature_and_order(model):
     """Prompts may come in any order, twice, one within another, and with nothing to choose."""
-    lm, plain = model
+    lm, _ = model
     prompt = lm.encode_prompt([{"role": "user", "content": "You play cards."}])
     trie, forced = lm.trie(("bet", "pass")), lm.trie(("bet",))
     longer = (*prompt, *trie.tokens[0][:1], 5)

@@ -123,7 +123,7 @@ def test_one_preset_is_shown_with_its_file(capsys):
     assert [preset["name"] for preset in report(capsys, "presets", "pocket")] == ["pocket"]
     assert main(["presets", "pocket"]) == 0
     text = capsys.readouterr().out
-    assert "[games.kuhn_poker]\nmatches = 2048\n" in text
+    assert "[games.kuhn_poker]\nmatches = 512\n" in text
     assert "pocket-long" not in text
     assert main(["presets", "poket"]) == 2
     assert "Did you mean pocket" in capsys.readouterr().err

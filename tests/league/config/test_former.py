@@ -39,7 +39,6 @@ def test_a_stored_run_means_what_it_meant(stored):
     assert (config.alarms.stop, config.objective.epo) == (("hack", "silent"), 0.1)
     assert "illegal_stop" not in to_toml(config)
     assert load_run_config(stored("[alarms]\nillegal_stop = 1.0\nstop = []")).alarms.stop == ()
-    assert load_run_config(stored("[alarms]\nsignal = 0.0")).alarms.off == ("signal",)
     assert load_run_config(stored("[alarms]\nstop = []")).alarms.stop == (), "written today"
 
 

@@ -56,7 +56,7 @@ def test_the_error_falls_with_the_number_of_continuations():
 
 
 def test_no_two_continuations_draw_alike():
-    """Neither of one point, nor of two points of a match, nor of two matches; whatever they draw must be independent."""
+    """Neither of one point, nor of two points of a match, nor of two matches: what they draw is independent."""
     episodes, seeds = kuhn(6)[0], []
 
     def played(requests):

@@ -5,10 +5,7 @@ a model of 25 million parameters.
 """
 
 import json
-import re
-import resource
 import sys
-from pathlib import Path
 
 import peft  # noqa: F401  # before anything is measured
 import psutil
@@ -17,6 +14,7 @@ import torch
 from arena.lm.lora import Adapters, AdapterShape
 from arena.lm.pocket import PocketShape, build_pocket
 from learners.update.policy import Policy
+from support.memory import most_resident
 
 SHAPE = PocketShape(hidden_size=512, layers=8, heads=8, kv_heads=4, intermediate_size=1536)
 PROMPT, REPLY = tuple(range(3, 40)), (50, 51)
@@ -61,18 +59,6 @@ def main(kind, number):
     before = psutil.Process().memory_info().rss
     policies = trained(kind, number)
     sys.stdout.write(json.dumps({"held": held(policies), "peak": most_resident() - before}))
-
-
-def most_resident():
-    """Return the most bytes that this process has held.
-
-    On Linux ``ru_maxrss`` begins with what the process that started this one held at that time, so that after a few
-    hundred tests all peaks are alike: theirs.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on a Mac
 
 
 if __name__ == "__main__":

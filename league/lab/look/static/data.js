@@ -10,7 +10,7 @@
 
   const read = async (response) => {
     const answer = await response.json();
-    if (!response.ok) { throw new Error(answer.error && answer.error.message ? answer.error.message : `The server says ${response.status}.`); }
+    if (answer.error) { throw new Error(answer.error.message || answer.error); }
     return answer;
   };
 

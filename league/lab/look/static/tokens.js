@@ -32,8 +32,7 @@
     const tokens = found.tokens.map((token, at) => (extra ? { ...token, entropy: extra.entropy[at], ratio: extra.ratio[at] } : token));
     look.clear(place,
       extra ? h("p", { class: "soft" }, `by ${extra.by}${extra.entropy.some((each) => each === null) ? "; a token that was the only one allowed has no entropy" : ""}`) : null,
-      h("p", { class: "line-of-tokens" }, tokens.map((token) => piece(overlay, token))),
-      found.nothing ? h("p", { class: "why" }, found.nothing) : null);
+      h("p", { class: "line-of-tokens" }, tokens.map((token) => piece(overlay, token))));
   };
 
   look.tokens = async (place, named, turn, state) => {

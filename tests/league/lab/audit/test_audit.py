@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from league.cli import main
 from league.cli.measuring import audit as command
 from league.cli.python.playing import exploitability, match
 from league.lab.audit.audit import Audit, checkpoints_of, planted_leads
-from league.lab.audit.findings import MOVED, chance_of, document, findings, reads_labels
+from league.lab.audit.findings import MOVED, _exploitable, _progress, chance_of, document, findings, reads_labels
 from league.lab.audit.measures import (
     Control,
+    Field,
+    LaterEarlier,
     edit_effect,
     field_of,
     forfeits_of,
@@ -28,12 +31,13 @@ from league.lab.audit.measures import (
     margin_of,
 )
 from league.lab.audit.page import audit_page
-from league.lab.audit.plan import GAMES, MATCHES, Kind, Pace, make_plan, tasks_of
+from league.lab.audit.plan import GAMES, MATCHES, PLANTED, Kind, Pace, make_plan, tasks_of
 from league.population.evaluation.head_to_head import A, compare
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from league.population.players.tabulating import TabulatedPolicy
 from league.theory.exact.exploitability import PolicyTable, head_to_head, uniform_table
+from league.theory.statistics import Estimate
 from roles.role import OnIllegal
 
 KUHN = make_game("kuhn_poker").spec
@@ -244,6 +248,33 @@ def test_a_null_control_finds_a_difference_in_one_of_twenty_at_most():
             found += Control("random", KUHN, 100, result.lead).differs
     assert found / repeats <= 0.05 + 3.0 * (0.05 * 0.95 / repeats) ** 0.5
     assert found > 0  # a control that never finds anything would not find a difference that is there
+
+
+def test_an_exploitability_that_was_sampled_is_below_that_of_random_play_only_with_its_interval():
+    def read(player, mean, *interval):
+        sampled = SimpleNamespace(mean=(mean, *interval)) if interval else None
+        return SimpleNamespace(player=player, spec=KUHN, exploitability=mean, sampled=sampled)
+
+    for high, good in ((0.6, False), (0.4, True)):
+        rows = [read(PLANTED, 0.5), read("sampled", 0.3, 0.2, high)]
+        [finding] = _exploitable(SimpleNamespace(players=("sampled", PLANTED), exploitabilities=rows))
+        assert finding.good is good
+        assert finding.text.endswith(f"loses in {int(good)} of 1 games.")
+
+
+def test_the_mean_margin_is_over_the_other_ranked_players():
+    margin = np.array([[0.0, 0.3, 0.9], [-0.3, 0.0, 0.1], [-0.9, -0.1, 0.0]])
+    field = Field(KUHN, ("a", "b", "c"), margin, margin * 0, (), ("a", "b", "c"))
+    assert [field.mean_margin(name) for name in "abc"] == pytest.approx([0.6, -0.1, -0.5])
+    assert field._replace(ranked=("b", "c")).mean_margin("b") == pytest.approx(0.1)
+
+
+def test_what_is_said_of_a_runs_checkpoints_is_what_the_newest_does():
+    """The middle one beats the first; that is its own matter."""
+    steps = [("b", "a", (0.5, 0.4, 0.6)), ("c", "a", (-0.5, -0.6, -0.4)), ("c", "b", (0.0, -0.1, 0.1))]
+    progress = [LaterEarlier("kuhn_poker", later, earlier, Estimate(*lead)) for later, earlier, lead in steps]
+    [finding] = _progress(SimpleNamespace(lines=[("a", "b", "c")], progress=progress, fields=[]))
+    assert finding.text == "In kuhn_poker c beats 0 of 2 earlier checkpoints, and loses to a."
 
 
 def test_how_many_differences_are_chance():

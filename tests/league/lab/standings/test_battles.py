@@ -90,6 +90,7 @@ def lotteries():
     return maximal_lotteries()
 
 
+@pytest.mark.thorough
 @settings(max_examples=25)
 @given(contests())
 def test_ratings_of_random_battles_are_openspiels_by_every_method(lotteries, contest):

@@ -90,7 +90,7 @@ def test_minutes_that_are_too_few_give_bounds_that_hold_the_truth(monkeypatch, c
 
 
 def test_a_killed_table_goes_on_and_is_the_table_of_prompts(tmp_path, monkeypatch):
-    """A model's table by tree decoding, stopped after a batch, equals what each prompt is told; nothing is asked twice."""
+    """A model's table by tree decoding, stopped after a batch, equals what prompts are told; nothing is asked twice."""
     monkeypatch.setenv("LEAGUE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("league.theory.public.reading.FIRST_BATCH", 40)
     folder = tmp_path / "model"
@@ -124,3 +124,16 @@ def test_a_killed_table_goes_on_and_is_the_table_of_prompts(tmp_path, monkeypatc
     with Engines() as engines:
         player = resolve(f"hf:{folder}", make_game(GAME).spec, engines)
         assert public_values(player, tree, lambda asked: None).best_responses != found.best_responses
+
+
+def test_goofspiel_with_hidden_bids_is_counted_out_too(monkeypatch, capsys):
+    """The figures are the table's, in a game that the table of 50,000 states holds."""
+    game = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
+    with Engines() as engines:
+        player = resolve("random", make_game(game).spec, engines)
+        table = player.tabulate().table
+    monkeypatch.setattr(exact, "POINT_LIMIT", 100)
+    assert main(["exploitability", "random", "--game", game, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert f"{len(table.probabilities):,} information states" in shown.err
+    assert json.loads(shown.out)["best_responses"] == pytest.approx(exact.best_response_values(table), abs=1e-9)

@@ -1,17 +1,19 @@
 """Tables of endpoints, state by state: from log-probs where they tell the truth, else counted, and what they cost."""
 
 import json
+import random
 from math import log
 
 import pytest
 from support.processes.server import MODELS, Response, Server, completion, error
 
+from arena.records import ScoredReply
 from games.registry import make_game
 from league.cli import main
 from league.population.evaluation.exploitability_report import measure
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
-from league.population.players.tabulating import TableSource, TabulatedPolicy, known_row
+from league.population.players.tabulating import PolicyReader, TableSource, TabulatedPolicy, known_row
 from league.theory.exact.exploitability import uniform_table
 from roles.cards import load_roles
 from roles.role import OnIllegal
@@ -66,19 +68,25 @@ def test_log_probs_give_the_table_itself(tmp_path):
     assert asked == 2 + 12 * 8  # not 64 a state
 
 
-def test_what_a_server_once_told_of_a_text_is_known_and_a_certain_reply_has_log_prob_0(tmp_path):
-    """It leaves log-probs out of every second answer with the same text; another one says nothing but bet."""
-    with Server(lambda number, body: tells(number, body if number % 8 < 4 else {})) as server:
-        tabulated = table_of(player_file(tmp_path, server), replies=64)
-    assert tabulated.source is TableSource.LOGPROBS
-    for row in tabulated.table.probabilities.values():
-        assert row == pytest.approx((1.0 - BETS, BETS))
-    with Server(lambda number, body: scored("bet", 0.0)) as server:
-        tabulated = table_of(player_file(tmp_path, server), replies=64)
-        asked = len(server.seen)
-    assert tabulated.source is TableSource.LOGPROBS
-    assert set(tabulated.table.probabilities.values()) == {(0.0, 1.0)}
-    assert asked <= 2 + 12 * 8
+class Forgetful:
+    """Tells the log-probs of bet and pass once, and later says the same words alone."""
+
+    def __init__(self):
+        told = [("bet", log(BETS)), ("pass", log(1.0 - BETS))]
+        self.replies = [ScoredReply(*one) for one in told] + [ScoredReply(text, None) for text, _ in told * 31]
+
+    def tells_logprobs(self):
+        return True
+
+    def score(self, requests):
+        return [self.replies.pop(0) for _ in requests]
+
+
+def test_what_a_server_once_told_of_a_text_is_known():
+    roles, game = [role(), role()], make_game("kuhn_poker")
+    reader = PolicyReader("player", Forgetful(), roles, random.Random(0), 64)
+    assert reader([(0, game)]) == [pytest.approx((1.0 - BETS, BETS))]
+    assert reader.replies == 8
 
 
 @pytest.mark.parametrize(

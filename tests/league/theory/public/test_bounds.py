@@ -47,7 +47,7 @@ def test_more_plans_bring_the_bounds_together_around_the_truth():
 def test_against_a_pure_policy_one_plan_is_all_there_is():
     tree = liars_dice(1, 3)
     policy = tree.uniform()
-    for positions, children in tree.families():
+    for _, children in tree.families():
         starts = tree.first_children(children)
         policy[children] = 0.0
         policy[children.start + starts] = 1.0

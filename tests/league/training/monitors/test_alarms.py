@@ -315,14 +315,3 @@ def test_the_page_lists_every_alarm():
     page = (ROOT / "docs/guide/league.md").read_text(encoding="utf-8")
     rows = "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
     assert [name for name in ALARMS.loaded() if f"`{name}`" not in rows] == []
-
-
-def test_an_alarm_that_is_off_is_not_judged():
-    context = SimpleNamespace(config=SimpleNamespace(alarms=AlarmsConfig(off=("entropy",))), roles=CHOICE)
-    state, played = {}, match(0, (1.0, -1.0))
-    for number in range(1, WINDOW + 1):
-        alarms, numbers, state = check_alarms(context, state, number, played, [[0.0], [0.0]], {"main/entropy": 0.0})
-    assert "entropy" not in {alarm.name for alarm in alarms}
-    assert not [name for name in numbers if name.startswith("alarms/entropy")]
-    *_, state = check_alarms(CONTEXT, {}, 1, played, [[0.0], [0.0]], {"main/entropy": 0.0})
-    assert "entropies" in state, "which it would be judged by"
