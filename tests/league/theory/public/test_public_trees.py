@@ -149,7 +149,7 @@ def test_cfr_plus_takes_openspiels_steps(game):
 
 
 def test_how_many_states_were_asked_is_told_as_a_running_sum(monkeypatch):
-    monkeypatch.setattr(reading, "BATCH", 5)
+    monkeypatch.setattr(reading, "FIRST_BATCH", 5)
     tree, told = public_tree("kuhn_poker"), []
     read_policy(tree, lambda asked: [[0.5, 0.5] for _ in asked], told.append)
     assert told == sorted(told)
