@@ -23,6 +23,7 @@ ORDER = {
     "arena": (
         "errors",
         "records",
+        "packed",
         "probes",
         "flops",
         "lm",
