@@ -22,7 +22,7 @@ help:
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make docs         build the site of the documentation, in an environment of its own (.venv-docs)"
-	@echo "make guard        fail if a part has become more than 15 % slower than stored (a minute or two)"
+	@echo "make guard        fail if a part takes more calls, memory, modules or time than stored (a minute)"
 	@echo "make format       format the code; make lint and make type check it"
 	@echo "make install      only make .venv"
 	@echo "make clean        remove .venv, .venv-* and caches; runs/ stays"
@@ -122,7 +122,6 @@ docs: .venv-docs/.installed
 	@mkdir -p build/pages/benchmarks/results
 	@cp README.md CONTRIBUTING.md CHANGELOG.md LICENSE build/pages
 	@cp -r docs build/pages/docs
-	@rm -f build/pages/docs/*.py
 	@cp benchmarks/results/*.md build/pages/benchmarks/results
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build -q
 	@echo "The site is in build/site: open build/site/index.html."

@@ -23,7 +23,7 @@ class BuildWithDocs(build_py):
 
 setup(
     name="llm-league",
-    version="0.1.0",
+    version="0.2.0",
     description="Trains language-model players by self-play in text games, and measures how exploitable they are",
     license="MIT",
     python_requires=">=3.11",

@@ -201,6 +201,8 @@ def flatten_episodes(episodes: Iterable[Episode]) -> list[Episode]:
     Submatches are numbered on from the greatest index, in this order, and have the index of their parent as parent.
     """
     roots = list(episodes)
+    if not any(root.children for root in roots):
+        return roots
     numbers = itertools.count(max((root.request.index for root in roots), default=-1) + 1)
     return [episode for root in roots for episode in _flatten(root, numbers)]
 
@@ -295,6 +297,15 @@ class Tabular(Protocol):
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return for each request the probability of each of ``request.legal``, in that order."""
+        ...
+
+
+@runtime_checkable
+class TabularInBulk(Tabular, Protocol):
+    """A Tabular engine that computes the distributions of very many prompts that begin alike in less time."""
+
+    def bulk_distributions(self, requests: Sequence[ReplyRequest]) -> Sequence[Sequence[float]]:
+        """Return what ``distributions`` returns, up to rounding; nothing is kept for later requests."""
         ...
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from arena.match_rng import MatchRng
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.submatches import Submatches, begin_match
-from arena.tool_calls import ToolRequest
+from arena.tool_calls import CallLimits, ToolRequest
 from arena.tools import ToolSession
 from games.abilities import PaysNamedRewards
 from games.common.errors import UsageError
@@ -25,8 +26,8 @@ def play_match(
 ) -> Generator[ReplyRequest | ToolRequest | tuple[MatchRequest, ...], Any, Episode]:
     """Play a match to its end: yield each seat's request, receive its reply, return the record.
 
-    The request of a tool's output is answered by a text. Requests of submatches are yielded together as a tuple, and
-    their episodes are received in the same order.
+    The request of a tool's output is answered by a text, and that of a move by nothing once it is made. Requests of
+    submatches are yielded together as a tuple, and their episodes are received in the same order.
     ``game`` is reset with the request's deal seed; ``roles`` are by seat.  # [seats]
     An illegal reply is a Turn without an action. Raises UsageError if the request does not fit the game, and
     RuntimeError for an illegal reply of a role whose replies are masked: then the engine did not mask.
@@ -53,7 +54,7 @@ def play_match(
             if next_request is None:
                 return _with_children(_forfeit(request, game, record, seat, turn_request.role), submatches)
             turn_request = next_request
-        game.apply(action)
+        game.apply(action) if spec.elsewhere is None else (yield _move(spec.elsewhere, game, action))
         if submatches is not None and (requests := submatches.requests(len(record))):
             submatches.close((yield requests))
         if any(rewards := game.rewards()):
@@ -173,6 +174,11 @@ def _record_reply(
         return None, tools.end_call(request, call, output if isinstance(output, str) else (yield output))
     record.add_turn(seat, request, reply, action)
     return action, request if action is not None else _retry(request, reply.text, asked)
+
+
+def _move(seconds: float, game: Game, action: str) -> ToolRequest:
+    """Return the request of a move of a game that is played elsewhere."""
+    return ToolRequest(CallLimits(game.spec.name, seconds), partial(game.apply, action), tells=False)
 
 
 def _forfeit(request: MatchRequest, game: Game, record: TurnRecord, offender: int, role: Role) -> Episode:

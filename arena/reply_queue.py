@@ -42,7 +42,7 @@ class _PendingReply(NamedTuple, Generic[M]):
 
     match: M
     engine: Streaming | None  # None: a tool's
-    player: str
+    player: str  # or the name of what is called
     reply: Future[Any]  # of a Reply, or of a tool's text
 
 
@@ -110,7 +110,7 @@ class ReplyQueue(Generic[M]):
     def call(self, match: M, request: ToolRequest) -> None:
         """Start the call of a tool that a match waits for."""
         self._calling += 1
-        self._add(_PendingReply(match, None, "", self._tools.submit(request)))
+        self._add(_PendingReply(match, None, request.tool.name, self._tools.submit(request)))
 
     def drop(self, belongs: Callable[[M], bool]) -> None:
         """Forget the requests of some matches; what they are answered is not returned."""
@@ -168,8 +168,9 @@ class ReplyQueue(Generic[M]):
 
 
 def _failure(engine: Engine, player: str, error: Exception) -> EngineError:
-    failure = EngineError(
-        f"The engine {type(engine).__name__} failed on a request for {player}: {type(error).__name__}: {error}"
-    )
+    """Return the error of an engine's request for a player, or of a move of a game that is played elsewhere."""
+    who = f"A move of {player}" if engine is None else f"The engine {type(engine).__name__}"
+    what = "did not succeed" if engine is None else f"failed on a request for {player}"
+    failure = EngineError(f"{who} {what}: {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

@@ -59,7 +59,7 @@ def play_again(game: Game, episode: Episode) -> None:
 
 
 def _check_name(request: MatchRequest) -> None:
-    """Refuse a request whose deal, task or prefix is not that of the start that it names."""
+    """Refuse a request whose deal, task or prefix differs from the start that it names."""
     start = Start(request.game, request.deal_seed, request.task, request.prefix)
     if start.name != request.start:
         raise UsageError(

@@ -1,6 +1,7 @@
-"""Calls of tools that are under way, each in a thread of its own within a time limit, beside all other play.
+"""Calls that are under way, each in a thread of its own within a time limit, beside all other play.
 
-A call is a request like an engine's: its match waits, and nothing else does. A call that takes too long is answered by
+Called are tools, slow players (``arena.samplers.beside``) and the moves of games that are played elsewhere. A call is a
+request like an engine's: its match waits, and nothing else does. A call that takes too long is answered by
 a sentence and given up: its thread is interrupted at its next line of Python, and ends by itself where it waits in C,
 as in a sleep or a query. Nobody waits for it, and it does not hold the process.
 """
@@ -13,9 +14,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from arena.event_loop import LoopThread
+from games.common.errors import UsageError
 from roles.tools import Tool
 
 
@@ -23,17 +25,31 @@ class CallFailed(Exception):
     """A tool raised something, or returned no text; the message is the sentence that the seat is told."""
 
 
-class ToolRequest(NamedTuple):
-    """A call that a match waits for; it is answered by a text, whatever happens."""
+class CallLimits(NamedTuple):
+    """The limits of calls that no card describes: of a player, or of a game's moves."""
 
-    tool: Tool
-    run: Callable[[], str]  # raises CallFailed and no other exception
+    name: str
+    timeout: float = 60.0  # seconds of a call
+    in_flight: int = 64  # calls of the name that run at once
+    retries: int = 0  # times that a call is made again which failed or took too long
+
+
+class ToolRequest(NamedTuple):
+    """A call that a match waits for.
+
+    Where it ``tells`` it is answered by a text, whatever happens; otherwise one that fails has failed, and so has its
+    match.
+    """
+
+    tool: Tool | CallLimits
+    run: Callable[[], Any]  # raises CallFailed, or where it does not tell, anything
+    tells: bool = True
 
 
 class ToolCalls:
-    """Runs calls until it is closed. At most ``Tool.in_flight`` calls of a name run at once; the others wait unheard.
+    """Runs calls until it is closed. At most ``in_flight`` calls of a name run at once; the others wait unheard.
 
-    A call that fails or takes longer than ``Tool.timeout`` is made again ``Tool.retries`` times.
+    A call that fails or takes longer than ``timeout`` is made again ``retries`` times.
     """
 
     def __init__(self) -> None:
@@ -41,8 +57,8 @@ class ToolCalls:
         self._idle: list[_Worker] = []
         self._limits: dict[str, asyncio.Semaphore] = {}
 
-    def submit(self, request: ToolRequest) -> Future[str]:
-        """Start a call. The future gives its text."""
+    def submit(self, request: ToolRequest) -> Future[Any]:
+        """Start a call. The future gives what it returns, or says what went wrong."""
         if self._loop is None:
             self._loop = LoopThread("tools")
         return self._loop.submit(self._answer(request))
@@ -53,31 +69,39 @@ class ToolCalls:
             self._loop.close(self._end_idle)
             self._loop = None
 
-    async def _answer(self, request: ToolRequest) -> str:
+    async def _answer(self, request: ToolRequest) -> Any:
         tool = request.tool
         limit = self._limits.setdefault(tool.name, asyncio.Semaphore(tool.in_flight))
         async with limit:
             for _ in range(tool.retries + 1):
-                text, failed = await self._once(request)
+                answer, failed = await self._once(request)
                 if not failed:
-                    break
-        return text
+                    return answer
+        if not request.tells:
+            raise CallFailed(answer)
+        return answer
 
-    async def _once(self, request: ToolRequest) -> tuple[str, bool]:
-        """Return the text of one attempt, and whether it failed."""
+    async def _once(self, request: ToolRequest) -> tuple[Any, bool]:
+        """Return what one attempt gave, or the sentence of what went wrong, and whether it failed."""
         worker = self._idle.pop() if self._idle else _Worker()
+        call = asyncio.wrap_future(worker.start(request.run))
         try:
-            done, _ = await asyncio.wait([asyncio.wrap_future(worker.start(request.run))], timeout=request.tool.timeout)
+            done, _ = await asyncio.wait([call], timeout=request.tool.timeout)
         except asyncio.CancelledError:
+            call.cancel()
             worker.give_up()
             raise
         if not done:
+            call.cancel()
             worker.give_up()
             return f"{request.tool.name} gave {no_answer_within(request.tool.timeout)}.", True
         self._idle.append(worker)
-        (answer,) = done
-        error = answer.exception()
-        return (answer.result(), False) if error is None else (str(error), True)
+        error = call.exception()
+        if error is None:
+            return call.result(), False
+        if isinstance(error, UsageError):
+            raise error
+        return str(error) if request.tells else f"{request.tool.name} failed: {type(error).__name__}: {error}", True
 
     async def _end_idle(self) -> None:
         for worker in self._idle:
@@ -93,13 +117,13 @@ class _Worker:
     """A thread that makes one call after another; no thread that hangs keeps the process from ending."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Callable[[], str], Future[str]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="tool", daemon=True)
         self._thread.start()
 
-    def start(self, run: Callable[[], str]) -> Future[str]:
+    def start(self, run: Callable[[], Any]) -> Future[Any]:
         """Make a call after those before."""
-        answer: Future[str] = Future()
+        answer: Future[Any] = Future()
         self._calls.put((run, answer))
         return answer
 
@@ -119,19 +143,19 @@ class _Worker:
             while (call := self._calls.get()) is not None:
                 run, answer = call
                 try:
-                    text = run()
-                except CallFailed as error:
+                    result = run()
+                except Exception as error:  # noqa: BLE001  # who waits for it decides
                     _settle(answer, error)
                 else:
-                    _settle(answer, text)
+                    _settle(answer, result)
         except _GivenUp:  # wherever it came: nobody waits for this thread any more
             return
 
 
-def _settle(answer: Future[str], value: str | CallFailed) -> None:
+def _settle(answer: Future[Any], value: Any) -> None:
     """Give a call's value to who waits for it; nobody does once it was given up."""
     if answer.set_running_or_notify_cancel():
-        answer.set_exception(value) if isinstance(value, CallFailed) else answer.set_result(value)
+        answer.set_exception(value) if isinstance(value, Exception) else answer.set_result(value)
 
 
 def no_answer_within(seconds: float) -> str:

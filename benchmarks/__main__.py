@@ -27,6 +27,7 @@ from games.common.files import atomic_write
 
 PRESETS = {  # by part
     "pocket": "pocket",
+    "returns": "pocket-returns",
     "free": "pocket-free",
     "long": "pocket-long",
     "smol": "smol",
@@ -51,6 +52,7 @@ MODULES = {  # of parts that need no arguments
     "textarena": "benchmarks.simulations.textarena_entries",
     "vllm": "benchmarks.speed.vllm_engine",
     "ray": "benchmarks.speed.ray_cluster",
+    "large_games": "benchmarks.speed.large_games",
 }
 STUDIES = (  # modules of parts that need the part's name and seeds
     dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.studies.credit.rules")
@@ -73,11 +75,13 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"opponents": "benchmarks.studies.opponents"}
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
     | {"whole_matches": "benchmarks.studies.credit.whole_matches"}
+    | dict.fromkeys(("collapse-kuhn", "collapse-tic-tac-toe"), "benchmarks.studies.self_play.collapse")
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | {"lspo": "benchmarks.studies.language.lspo"}
+    | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
     | dict.fromkeys(("partners", "partners-hanabi"), "benchmarks.studies.cooperation.partners")
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")

@@ -16,25 +16,31 @@ _MOVES = 3_000  # of all drawn courses together, so that a long game does not ho
 
 
 def secured_returns(game: Game) -> tuple[float, ...]:  # [seats]
-    """Return what each seat has been paid so far or, if that is more, the least with which it can still end.
+    """Return what each seat has been paid so far or, if that is more, the least with which it can still end."""
+    floor = [max(paid, game.spec.min_return) for paid in game.returns()]
+    return tuple(map(max, floor, least_returns(game, floor)))
 
-    A game that is ``BoundsReturns`` says the least itself. For any other, copies of the match are played to the end by
+
+def least_returns(game: Game, floor: Sequence[float] = ()) -> tuple[float, ...]:  # [seats]
+    """Return the least with which each seat can still end; less than ``floor`` does not matter.
+
+    A game that is ``BoundsReturns`` says it itself. For any other, copies of the match are played to the end by
     legal actions: in every way where at most ``_POSITIONS`` positions are left, else also along ``_COURSES`` random
     courses of a fixed seed. Chance falls as it would in this match. The least of some courses can be more than the
     least of all, and is never less. Where no copy comes to an end, as in a game of free text that lists no examples or
     one that opens submatches, the least is ``spec.min_return``.
     """
-    floor = [max(paid, game.spec.min_return) for paid in game.returns()]
     if isinstance(game, BoundsReturns):
-        return tuple(map(max, game.returns(), game.least_returns()))
+        return tuple(game.least_returns())
     if isinstance(game, OpenSpielGame) and repeated.is_repeated(game.spec.name):
-        return tuple(map(max, game.returns(), repeated.least_returns(game)))
+        return tuple(repeated.least_returns(game))
+    floor = floor or (game.spec.min_return,) * game.spec.seats
     least: tuple[float, ...] = ()
     for ending in _endings(game):
         least = tuple(map(min, least, ending)) if least else ending
-        if all(low <= paid for low, paid in zip(least, floor, strict=True)):
+        if all(low <= bound for low, bound in zip(least, floor, strict=True)):
             break  # no further course could change the answer
-    return tuple(map(max, floor, least or floor))
+    return least or (game.spec.min_return,) * game.spec.seats
 
 
 def _endings(game: Game) -> Iterator[tuple[float, ...]]:

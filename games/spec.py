@@ -56,6 +56,9 @@ class GameSpec:
     inner: str = ""  # the game that it wraps, whose role cards its seats have; "" for none
     alone: str = ""  # the game in which one player does a team's whole work, on the same deals; "" for none
     reward_names: tuple[str, ...] = ()  # of what it pays beside its return; where there are any, it PaysNamedRewards
+    # most seconds of a move, for a game that another system plays: it is made beside all other play, and a match whose
+    # move fails or takes longer begins again; None: moves are made here
+    elsewhere: float | None = None
     card_seats: tuple[int, ...] = ()  # by seat, the seat of ``inner`` whose card it has; () for its own
 
     @property

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from league.cli.python.training import load_config as load_config
     from league.cli.python.training import resume as resume
     from league.cli.python.training import train as train
+    from league.cli.python.trl_rollouts import trl_rollouts as trl_rollouts
     from league.cli.python.verifiers_env import load_environment as load_environment
     from league.config import RunConfig as RunConfig
     from league.lab.breeding.rules import register as register_breeding
@@ -71,6 +72,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "load_config": ("league.cli.python.training", "load_config"),
     "resume": ("league.cli.python.training", "resume"),
     "train": ("league.cli.python.training", "train"),
+    "trl_rollouts": ("league.cli.python.trl_rollouts", "trl_rollouts"),
     "load_environment": ("league.cli.python.verifiers_env", "load_environment"),
     "RunConfig": ("league.config", "RunConfig"),
     "register_breeding": ("league.lab.breeding.rules", "register"),
@@ -132,6 +134,7 @@ __all__ = [
     "resume",
     "sweep",
     "train",
+    "trl_rollouts",
 ]
 
 

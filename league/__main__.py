@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 # Python puts the current folder before all others, where a stranger's file of a library's name would be that library.
-# What is named with --plugin is found there all the same.
+# A plugin that --plugin names is found there anyway.
 if __name__ == "__main__" and sys.path[0] == str(Path.cwd()) != str(Path(__file__).resolve().parents[1]):
     del sys.path[0]
 

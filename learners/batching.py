@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from arena.lm.chunks import Tokens
+from arena.packed import travels_packed
 from arena.records import TokenTrace
 from learners.groups import root_game_of
 from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
@@ -63,6 +64,11 @@ class FreeRow(NamedTuple):
     draws: tuple[Draw, ...] = ()
     truncation: Truncation = NO_TRUNCATION
     role: str = ""  # of the first of the turns
+
+
+travels_packed(Draw, "sampled")
+travels_packed(ChoiceRow, "prompt")
+travels_packed(FreeRow, "prompt", "reply")
 
 
 class TrainBatch(NamedTuple):
@@ -122,7 +128,7 @@ def pack(
     replaces the advantage of the reply that was drawn. ``merge=False`` keeps a row for every turn.
     Raises ValueError for advantages that do not fit the turns.
     """
-    rows, packed = _Rows({}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
+    rows, packed = _Rows({}, {}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
     snapshots: dict[str, None] = {}
     token_weights_NK, turns = token_weights(trajectories, normalisation, weights, evidence), 0
     for index, (trajectory, advantages_K, weights_K) in enumerate(
@@ -160,11 +166,20 @@ class _Packing(Generic[RowT]):
     draws: dict[tuple[int, tuple[float, ...]], Draw]  # by reply and log-probs
 
 
+class _Choice(NamedTuple):
+    """Where a turn that chose a reply goes."""
+
+    packing: _Packing[ChoiceRow]
+    sampled: tuple[float, ...]  # the sampler's log-prob of the reply (nats)  # [1]
+    place: ReplyPlace
+
+
 class _Rows(NamedTuple):
-    """The rows of a batch while it is packed, by what their turns have in common. Keys are long: hash them once."""
+    """The rows of a batch while it is packed, by what their turns have in common."""
 
     choice: dict[object, _Packing[ChoiceRow]]
     free: dict[object, _Packing[FreeRow]]
+    of_trace: dict[object, _Choice]  # many matches of a small game have the same record of a reply: by its identity
 
 
 class _Credit(NamedTuple):
@@ -177,10 +192,13 @@ class _Credit(NamedTuple):
 
 def _credits(evidence: Evidence, advantages_K: Sequence[float], weights_K: Sequence[float]) -> list[_Credit]:
     """Return what each turn of a trajectory adds to its row.  # [K]"""
-    nothing = ((),) * len(weights_K)
+    if not evidence.reply_credits:
+        return [
+            _Credit(weight, weight * advantage, ()) for advantage, weight in zip(advantages_K, weights_K, strict=True)
+        ]
     return [
         _Credit(weight, weight * advantage, tuple([weight * reply_credit for reply_credit in by_reply]))
-        for advantage, weight, by_reply in zip(advantages_K, weights_K, evidence.reply_credits or nothing, strict=True)
+        for advantage, weight, by_reply in zip(advantages_K, weights_K, evidence.reply_credits, strict=True)
     ]
 
 
@@ -199,11 +217,13 @@ def _add_turn(
         return ReplyPlace(free, 0, free=True)
     if len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
         return None
-    key = (*games, trace.snapshot, trace.prompt_ids, trace.mask, trace.temperature, distinct)
-    drawn = trace.mask.index(reply)
-    choice = _add_choice(rows.choice, key, games, trace, drawn, credit)
-    rows.choice[key].row = _of_role(rows.choice[key].row, trajectory.role)
-    return ReplyPlace(choice, drawn, free=False)
+    known = (id(trace), reply, *games, distinct)
+    choice = rows.of_trace.get(known)
+    if choice is None:
+        choice = rows.of_trace[known] = _choice_of(rows.choice, games, trace, reply, distinct)
+    choice.packing.row = _of_role(choice.packing.row, trajectory.role)
+    _add_choice(choice, credit)
+    return choice.place
 
 
 def _of_role(row: RowT, role: str) -> RowT:
@@ -211,28 +231,33 @@ def _of_role(row: RowT, role: str) -> RowT:
     return row if row.role else row._replace(role=role)
 
 
-def _add_choice(
+def _choice_of(
     rows: dict[object, _Packing[ChoiceRow]],
-    key: object,
     games: tuple[str, str],
     trace: TokenTrace,
-    drawn: int,
-    credit: _Credit,
-) -> int:
-    """Add a turn to its row; return the row's index."""
+    reply: str,
+    distinct: int | None,
+) -> _Choice:
+    """Return where the turns with a trace go: to a new row where there is none of their prompt."""
+    mask = trace.mask or ()
+    key = (*games, trace.snapshot, trace.prompt_ids, mask, trace.temperature, distinct)
     packing = rows.get(key)
     if packing is None:
-        mask = trace.mask or ()
         zeros = [0.0] * len(mask)
         row = ChoiceRow(*games, trace.prompt_ids, mask, trace.temperature, zeros, zeros[:], zeros[:], zeros[:])
         packing = rows[key] = _Packing(len(rows), row, {})
+    return _Choice(packing, (sum(trace.logprobs),), ReplyPlace(packing.index, mask.index(reply), free=False))
+
+
+def _add_choice(choice: _Choice, credit: _Credit) -> None:
+    """Add a turn to its row."""
+    packing, sampled, (_, drawn, _) = choice
     row = packing.row
     row.counts[drawn] += 1
     row.weights[drawn] += credit.weight
     for reply, advantage in enumerate(credit.by_reply) if credit.by_reply else ((drawn, credit.advantage),):
         (row.gains if advantage > 0 else row.losses)[reply] += advantage
-    _add_draw(packing.draws, drawn, (sum(trace.logprobs),), credit)
-    return packing.index
+    _add_draw(packing.draws, drawn, sampled, credit)
 
 
 def _add_free(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
+
+@lru_cache(maxsize=4096)  # credit asks for the same few keys for every trajectory
 def join_names(*names: str) -> str:
     """Return names with "/" between them; "/" and "%" within a name are written "%2F" and "%25".
 

@@ -106,7 +106,7 @@ def _or_ones(weights: Sequence[float] | None, count: int) -> Sequence[float]:
 
 def _constant(batch: _Batch) -> TokenWeights:
     turns = _turns(batch)
-    return [[_share(w, turns[_pool(t)] * batch.length) for _ in t.turns] for t, w in batch.weighted]
+    return [[_share(w, turns[_pool(t)] * batch.length)] * len(t.turns) if t.turns else [] for t, w in batch.weighted]
 
 
 def _token_mean(batch: _Batch) -> TokenWeights:

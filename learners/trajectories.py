@@ -152,6 +152,7 @@ def to_trajectories(
     trajectories = []
     roots: dict[int, int] = {}  # of submatches, by index
     games: dict[int, str] = {}  # of all matches, by index
+    known: dict[tuple[int, int, float], _SeatTurns] = {}  # matches that went alike share their turns: by identity
     for episode in flatten_episodes(episodes):
         request = episode.request
         games[request.index], root = request.game, None
@@ -159,23 +160,40 @@ def to_trajectories(
             root = roots[request.index] = roots.get(request.parent, request.parent)
         roles, scale = roles_of(request.game), scales[request.game]
         for seat in (seat for seat, trained in enumerate(request.trained) if trained):
-            trajectory = _of_seat(episode, seat, roles[seat].name, scale)
+            key = id(episode.turns), seat, scale
+            if (seat_turns := known.get(key)) is None:
+                seat_turns = known[key] = _turns_of(episode.turns, seat, scale)
+            trajectory = _of_seat(episode, seat, roles[seat].name, scale, seat_turns)
             trajectories.append(trajectory if root is None else trajectory._replace(root=root, root_game=games[root]))
     return trajectories
 
 
-def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory:
+class _SeatTurns(NamedTuple):
+    """A seat's turns, with its rewards divided by the game's scale."""
+
+    order: tuple[int, ...]  # their indices among the match's turns  # [K]
+    turns: tuple[Turn, ...]  # [K]
+    rewards: tuple[float, ...]  # [K]
+
+
+def _turns_of(turns: Sequence[Turn], seat: int, scale: float) -> _SeatTurns:
+    """Return a seat's part of a match's turns."""
+    order = tuple([index for index, turn in enumerate(turns) if turn.seat == seat])
+    of_seat = tuple([turns[index] for index in order])
+    if any(was_silent(turn) for turn in of_seat):
+        of_seat = _without_silence(of_seat)
+        order = tuple([index for index in order if not was_silent(turns[index])])
+    return _SeatTurns(order, of_seat, tuple([turn.reward / scale for turn in of_seat]))
+
+
+def _of_seat(episode: Episode, seat: int, role: str, scale: float, seat_turns: _SeatTurns) -> Trajectory:
     """Return a seat's part of an episode, rewards divided by ``scale``, without its place in a rollout."""
     request = episode.request
-    order = tuple([index for index, turn in enumerate(episode.turns) if turn.seat == seat])
-    turns = tuple([episode.turns[index] for index in order])
-    if any(was_silent(turn) for turn in turns):
-        turns = _without_silence(turns)
-        order = tuple([index for index in order if not was_silent(episode.turns[index])])
-    rewards, match_return = [turn.reward / scale for turn in turns], episode.returns[seat] / scale
+    order, turns, rewards = seat_turns
+    match_return = episode.returns[seat] / scale
     if episode.shaping:
         shaping = [episode.shaping[index] for index in order]
-        rewards = [reward + bonus for reward, bonus in zip(rewards, shaping, strict=True)]
+        rewards = tuple([reward + bonus for reward, bonus in zip(rewards, shaping, strict=True)])
         match_return += sum(shaping)
     return Trajectory(
         request.game,
@@ -186,7 +204,7 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
         _beginning(request),
         request.players,
         turns,
-        tuple(rewards),
+        rewards,
         match_return,
         request.parent,
         branch=request.branch,

@@ -35,6 +35,12 @@ class TrajectoryBuffer:
         self.advantages += advantages
         self.weights += weights
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens the replies have."""
+        traces = (turn.trace for trajectory in self.trajectories for turn in trajectory.turns)
+        return sum(len(trace.reply_ids) for trace in traces if trace is not None)
+
     def subsample(self, matches: int) -> TrajectoryBuffer:
         """Return at most ``matches`` matches of each game, taken at even distances.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from games.secured_returns import secured_returns
+from games.secured_returns import least_returns, secured_returns
 from games.spec import FreeText, Game, Utility
 from roles.prompts import ask_text, legal_list
 from roles.replies import free_text_reason, illegal_reason
@@ -14,15 +14,19 @@ from roles.role import DEFAULT_RETRY, Conduct, Role
 def settle_forfeit(game: Game, offender: int, conduct: Conduct) -> tuple[float, ...]:  # [seats], in the game's units
     """Return the returns of a match that ``offender`` forfeits in this position.
 
-    The offender's return is ``-price``, or the game's ``min_return`` without a price: no legal course pays it less. The
-    other seats:
+    The offender's return is the game's ``min_return``, or ``-price``. The other seats:
 
-    - zero sum: share what the offender lost, so that the match stays zero-sum;
     - identical: get the same as the offender, as in every match of such a game;
-    - constant sum with two seats: gets ``max_return`` without a price, as the bounds of such a game
-      add up to its constant; with a price it keeps its return so far;
-    - otherwise: keep their returns so far, and get at least the least that they could have ended with from here
-      (``games.secured_returns``). They did nothing wrong, and the game defines no sum to preserve.
+    - zero sum: share what the offender lost, so that the match stays zero-sum. Where they are several, each first gets
+      the least that it could have ended with from here (``games.secured_returns``), and they share the rest;
+    - constant sum with two seats and no price: gets ``max_return``, as the bounds of such a game add up to its
+      constant;
+    - otherwise: keep their returns so far, and get at least that least. They did nothing wrong, and the game defines no
+      sum to preserve.
+
+    So without a price no legal course pays the offender less, and no other seat gets less than every legal course pays
+    it. A price below ``-min_return`` is a choice: it may cost less than playing on does, and in a zero-sum game the
+    others share no more than it.
     """
     spec = game.spec
     if not 0 <= offender < spec.seats:
@@ -31,9 +35,11 @@ def settle_forfeit(game: Game, offender: int, conduct: Conduct) -> tuple[float, 
     if spec.utility is Utility.IDENTICAL:
         return (loss,) * spec.seats
     if spec.utility is Utility.ZERO_SUM and spec.seats > 1:
-        settled = [-loss / (spec.seats - 1)] * spec.seats
-    elif spec.utility is Utility.CONSTANT_SUM and spec.seats == 2:
-        settled = [float(paid) for paid in game.returns()] if conduct.price is not None else [spec.max_return] * 2
+        sure = least_returns(game) if spec.seats > 2 else (0.0, 0.0)
+        rest = -loss - sum(paid for seat, paid in enumerate(sure) if seat != offender)
+        settled = [paid + rest / (spec.seats - 1) for paid in sure]
+    elif spec.utility is Utility.CONSTANT_SUM and spec.seats == 2 and conduct.price is None:
+        settled = [spec.max_return] * 2
     else:
         settled = [float(paid) for paid in secured_returns(game)]
     settled[offender] = loss

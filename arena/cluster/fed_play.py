@@ -2,7 +2,7 @@
 
 Played one after the other, every chunk ends with a few long matches, and small batches are slow. So the matches of the
 next chunk begin in the places of those that end, in the same batches: the scheduler takes a request when it has room.
-What a match comes to does not depend on that (``arena.scheduler.play``).
+A match's result does not depend on that (``arena.scheduler.play``).
 
 All of a worker's play is in one thread of its own, because some of torch's settings hold for a thread only.
 """

@@ -5,12 +5,16 @@ so slow workers and engines get fewer. A worker that takes several calls at once
 (``arena.cluster.fed_play``), except beside a chunk over which a process has died: which of the two it was could not be
 told. A chunk counts once, when it has come back complete; a chunk whose worker or
 engine died is played again, and its matches come out the same, since their seeds are in their requests.
+
+Where an engine holds few weights at once (``PoolSpec.holds``), chunks are of matches with the same players, and an
+engine gets those whose weights it holds. A player that is met often has several chunks: when the engines that hold it
+are full, another takes one, and holds it then.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice, product
@@ -54,6 +58,7 @@ class PoolSpec(NamedTuple):
     engine: WorkerSpec | None = None  # workers are given its ``WorkerHandle.handle``
     engines: int = 0
     remote_players: WorkerSpec | None = None  # one process for players whose engine must exist only once
+    holds: int | None = None  # players whose weights an engine holds at once; None: all
 
 
 @dataclass(slots=True)
@@ -97,6 +102,7 @@ class MatchPool:
         self._remote_players = WorkerGroup(cluster, specs.remote_players, 1) if specs.remote_players else None
         self._groups = [group for group in (self._workers, self._engines, self._remote_players) if group is not None]
         self._assigned: dict[PendingCall, _AssignedChunk] = {}
+        self._holds, self._held = specs.holds, defaultdict[int, dict[str, None]](dict)  # by engine, the oldest first
         self._signs = SignsOfLife(cluster, timeout)
         self.tokens = 0  # of language models' prompts and replies so far
         self.matches_by_engine: Counter[int] = Counter()
@@ -110,7 +116,11 @@ class MatchPool:
         started; an error within a match is raised as it is.
         """
         parts = (1 + self._workers.spec.calls) * len(self._workers)
-        chunks = split(requests, self._chunk_size or max(-(-len(requests) // parts), MIN_CHUNK_SIZE))
+        order = sorted(
+            range(len(requests)), key=lambda place: sorted(_players([requests[place]])) if self._holds else ()
+        )
+        size = self._chunk_size or max(-(-len(requests) // parts), MIN_CHUNK_SIZE)
+        chunks = split([requests[place] for place in order], size)
         job = _Job(lambda players: weights, deque(chunks))
         for group in self._groups:
             group.ping()
@@ -120,7 +130,8 @@ class MatchPool:
                 self._wait()
         finally:
             self._abandon(job)
-        return [episode for chunk in chunks for episode in job.ended[chunk.number]]
+        played = [episode for chunk in chunks for episode in job.ended[chunk.number]]
+        return [episode for _, episode in sorted(zip(order, played, strict=True), key=lambda pair: pair[0])]
 
     def flow(
         self, requests: Iterator[MatchRequest], weights_of: Callable[[frozenset[str]], Mapping[str, Any]]
@@ -187,19 +198,21 @@ class MatchPool:
         for calls, number in product(range(self._workers.spec.calls), self._workers.ready):
             if not waiting:
                 return
-            present = [one.chunk for one in self._assigned.values() if one.worker_id.number == number]
-            if len(present) > calls or (present and any(deaths.get(c.number) for c in (waiting[0], *present))):
-                continue
             engine = self._free_engine()
             if self._engines is not None and engine is None:
                 return
-            chunk, worker = waiting.popleft(), self._workers[number]
+            chunk, worker = self._next_chunk(waiting, number if engine is None else engine), self._workers[number]
+            present = [one.chunk for one in self._assigned.values() if one.worker_id.number == number]
+            if len(present) > calls or (present and any(deaths.get(c.number) for c in (chunk, *present))):
+                continue
+            waiting.remove(chunk)
             engine_handle = None if engine is None or self._engines is None else self._engines[engine].handle
             remote_players = None if self._remote_players is None else self._remote_players[0].handle
             weights = job.weights_of(chunk.players)
             chunk_weights = {player: weights[player] for player in chunk.players if player in weights}
             call = worker.call("play", list(chunk.requests), chunk_weights, engine_handle, remote_players)
             self._assigned[call] = _AssignedChunk(chunk, worker.worker_id, number if engine is None else engine, job)
+            self._hold(number if engine is None else engine, chunk)
             self._signs.expect(worker)
             if self._engines is not None and engine is not None:
                 self._signs.expect(self._engines[engine])
@@ -212,6 +225,26 @@ class MatchPool:
         room = -(-len(self._workers) // len(self._engines))
         free = [number for number in self._engines.ready if load[number] < room]
         return min(free, key=lambda number: load[number], default=None)
+
+    def _next_chunk(self, waiting: deque[MatchChunk], engine: int) -> MatchChunk:
+        """Return the first chunk of which an engine lacks the fewest weights; of equal ones, what others hold least."""
+        if self._holds is None:
+            return waiting[0]
+
+        def lacking(chunk: MatchChunk) -> tuple[int, int]:
+            missing = chunk.players - self._held[engine].keys()
+            return len(missing), sum(player in held for player in missing for held in self._held.values())
+
+        return min(waiting, key=lacking)
+
+    def _hold(self, engine: int, chunk: MatchChunk) -> None:
+        """Note that an engine has a chunk's weights now, and what it has no room for any more."""
+        held = self._held[engine]
+        for player in sorted(chunk.players):
+            held.pop(player, None)
+            held[player] = None
+        for player in list(held)[: -self._holds] if self._holds is not None else list(held):
+            del held[player]
 
     def _wait(self, patience: float | None = None) -> None:
         """Wait until a call is done, for ``patience`` seconds at most; take what chunks came to.
@@ -284,6 +317,8 @@ class MatchPool:
         for group in self._groups:
             if group.spec.kind == worker_id.kind and group.replace(worker_id):
                 self.replaced[worker_id.kind] += 1
+                if group is (self._engines or self._workers):
+                    self._held.pop(worker_id.number, None)
 
     def _abandon(self, job: _Job) -> None:
         """Replace the workers that still play a job's chunk after an error or Ctrl-C: its result is not needed."""

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import arena.packed  # noqa: F401  # with it traces travel packed
 from arena.records import Refusal, Reply, ReplyRequest
 from roles.role import Role
 

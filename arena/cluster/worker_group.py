@@ -73,8 +73,8 @@ class WorkerGroup:
         return True
 
     def stop(self) -> None:
-        """Close the ready workers, then kill all processes."""
-        closing = [self._workers[number].call("close") for number in self.ready]
+        """Close the workers that have ever answered, then kill all processes."""
+        closing = [worker.call("close") for worker in self._workers if worker.place is not None]
         while closing and (done := self._cluster.wait(closing, CLOSE_TIMEOUT)):
             closing = [call for call in closing if call not in done]
         for worker in self._workers:

@@ -24,6 +24,7 @@ from arena.lm.attention.varlen import has_kernel
 from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
 from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
+from arena.lm.plain_pass import PlainPass
 from arena.lm.tensors import heads, own_memory, to_device, use_contiguous_states
 from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
 from games.common.errors import UsageError
@@ -57,6 +58,7 @@ class LanguageModel(ChatTokenizer):
         self.version: int | None = (
             None  # updates of the policy in training whose weights these are; None: not in training
         )
+        self.plain = PlainPass.of(model) if self.shares_prefix else None  # small models' passes; None: the model's own
         self._suit_device()
         self._cost: PassCost | None = None
 
@@ -220,6 +222,8 @@ class LanguageModel(ChatTokenizer):
         """Return the model's output. Every pass goes through this method, which switches off other views' adapters."""
         if self.adapters is not None:
             self.adapters.activate(None)
+        elif (plain := self._plain_pass()) is not None and plain.takes(inputs):
+            return plain(**inputs)
         return self.model(**inputs)
 
     def prompt_states(self, prompts: Sequence[Tokens], max_tokens: int) -> Tensor:
@@ -258,8 +262,14 @@ class LanguageModel(ChatTokenizer):
             return {}
         ids = to_device([prefix], self.device)
         self.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
+        if self._plain_pass() is not None:
+            return {"shared_prefix": self.forward(input_ids=ids, only_keys=True)}
         cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
+
+    def _plain_pass(self) -> PlainPass | None:
+        """Return the passes that compute without ``transformers``' modules, where they suit."""
+        return self.plain if self.plain is not None and self.adapters is None and self.plain.suits() else None
 
     def _inputs(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return ids [N, S], padded on the left, positions [N, S] and the mask of tokens [N, S] (None: no padding)."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 
+from arena.lm.chat_template import RefusedError, render
 from arena.lm.chunks import Tokens
 from games.common.errors import UsageError
 from roles.chat_text import PLAIN_TEMPLATE, Message, break_special_tokens, plain_text
@@ -27,6 +27,7 @@ class ChatTokenizer:
         self.end_token = _end_token(tokenizer)
         self.longest_token = max(map(len, tokenizer.get_vocab()))  # characters; no token stands for more of a text
         self._tries: dict[tuple[str, ...], ReplyTrie] = {}
+        self._encoder = _encoder_of(tokenizer)
 
     @classmethod
     def read(cls, source: str | Path) -> ChatTokenizer:
@@ -42,13 +43,30 @@ class ChatTokenizer:
 
         Players' text is data: special tokens in it are broken up first, so that they stay text.
         """
-        safe = [
-            {**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat
-        ]
+        safe = self._safe(chat)
         if self.tokenizer.chat_template:
             ids = self._apply_template(safe)
         else:
             ids = [*_start_tokens(self.tokenizer), *self._encode(plain_text(safe))]
+        return self._checked(ids)
+
+    def encode_prompts(self, chats: Sequence[Sequence[Message]]) -> list[Tokens]:
+        """Return ``encode_prompt`` of each chat; without a chat template in one call, which takes a third of the time.
+
+        A text within a list is read as by itself: nothing is padded.
+        """
+        if self.tokenizer.chat_template or not chats:
+            return [self.encode_prompt(chat) for chat in chats]
+        texts = [plain_text(self._safe(chat)) for chat in chats]
+        start = _start_tokens(self.tokenizer)
+        return [self._checked([*start, *ids]) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+    def _safe(self, chat: Sequence[Message]) -> list[Message]:
+        return [
+            {**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat
+        ]
+
+    def _checked(self, ids: Sequence[int]) -> Tokens:
         if self.context and len(ids) > self.context:
             raise UsageError(
                 f"A prompt is {len(ids)} tokens long, but {self.model_name} reads {self.context} at most. "
@@ -59,12 +77,13 @@ class ChatTokenizer:
     def _apply_template(self, chat: list[Message]) -> list[int]:
         """Apply the chat template; if it refuses a system message, prepend that to the first user message."""
         try:
-            return list(self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
-        except TemplateError as error:
+            text = render(self.tokenizer.get_chat_template(), chat, self.tokenizer.special_tokens_map, self.model_name)
+        except RefusedError as error:
             if [message["role"] for message in chat[:2]] != ["system", "user"]:
                 raise UsageError(f"The chat template of {self.model_name} refuses this chat ({error}).") from None
             system, user, *rest = chat
             return self._apply_template([{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest])
+        return self._encode(text)
 
     def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
         """Return the token trie of the legal replies, cached because they recur."""
@@ -81,6 +100,8 @@ class ChatTokenizer:
         return (*self._encode(text), self.end_token)
 
     def _encode(self, text: str) -> list[int]:
+        if self._encoder is not None:
+            return list(self._encoder.encode(text, add_special_tokens=False).ids)
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, reply_ids: Sequence[int]) -> str:
@@ -142,6 +163,18 @@ def context_of(config: Any) -> int | None:
     """Return the most tokens that a model of this configuration reads; None if it does not state that."""
     context = getattr(config, "max_position_embeddings", None)
     return int(context) if context else None
+
+
+def _encoder_of(tokenizer: Any) -> Any:
+    """Return the encoder within a tokenizer that leaves everything to it; None for any other tokenizer.
+
+    ``transformers`` around it takes several times as long as a short prompt.
+    """
+    if type(tokenizer) is not PreTrainedTokenizerFast:
+        return None
+    encoder: Any = tokenizer.backend_tokenizer
+    plain = encoder.truncation is None and encoder.padding is None and not encoder.encode_special_tokens
+    return encoder if plain else None
 
 
 def _special_tokens(tokenizer: Any) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
 """The board that offers turns to programs: a server's thread takes them, while one thread plays and computes.
 
 A turn is handed out under a key of its own. Under that key completions are asked for and one of them is played, once;
-a key that is used up, too late or handed out anew counts no more, so no turn is played twice and none is lost. It is
+a key that is used up, too late or handed out again no longer counts, so no turn is played twice and none is lost. It is
 refused by status 410: clients ask again by themselves after 409, 429 and what is above 500, which would not help here.
 
-Who asks for a turn says who it is. A name belongs to whoever has its token, so that no other program is handed its
-turns; and of one match a name gets one seat, so that no program sees both hands of a game.
+A program that asks for a turn says who it is. A name belongs to the program that has its token, so no other program is
+given its turns; and of one match a name gets one seat, so no program sees both hands of a game.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class TurnBoard:
         """Offer a turn again that was handed to somebody who has gone."""
         with self._changed:
             if (taken := self._taken.pop(key, None)) is not None:
-                self._set_void(key, (410, "Whoever was handed this turn had gone."))
+                self._set_void(key, (410, "The program that was given this turn has gone."))
                 self._waiting.append((taken.turn, time.monotonic() + self.limits.absence))
                 self._hand_out()
 
@@ -318,7 +318,7 @@ class TurnBoard:
         if key in self._void:
             raise ServedError(*self._void[key])
         raise ServedError(
-            401, "The API key is that of no turn. POST /v1/seats/next hands one out: send its key as the API key."
+            401, "The API key belongs to no turn. POST /v1/seats/next hands one out: send its key as the API key."
         )
 
     def _forfeit_late(self) -> float:

@@ -23,7 +23,7 @@ from roles.role import ReplyForm
 
 
 class TakesTurns(Protocol):
-    """Whoever takes the turns of programs: a ``TurnBoard``, or a function of this process."""
+    """What takes the turns of programs: a ``TurnBoard``, or a function of this process."""
 
     def play_all(self, turns: Sequence[ProgramTurn], compute: Compute) -> list[Reply]:
         """Return what is played in each turn; ``compute`` asks the policies' engine."""

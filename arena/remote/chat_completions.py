@@ -209,10 +209,13 @@ def _logprob(data: Any) -> float | None:
         values = [token["logprob"] for token in data["choices"][0]["logprobs"]["content"]]
     except (LookupError, TypeError):
         return None
-    numbers = [float(value) for value in values if type(value) in (int, float)]
+    numbers = [value for value in values if type(value) in (int, float)]
     if not numbers or len(numbers) < len(values) or any(not value <= LARGEST_LOGPROB for value in numbers):
         return None
-    return min(math.fsum(numbers), 0.0)
+    try:
+        return min(math.fsum(numbers), 0.0)
+    except OverflowError:  # such as -1e308 twice
+        return None
 
 
 def _count(value: Any) -> int | None:

@@ -50,6 +50,11 @@ class RemoteSettings(BaseModel):
     requests_per_minute: _Count | None = Field(None, description="rate limit; None: none")
     tokens_per_minute: _Count | None = Field(None, description="rate limit of prompts and replies together")
     timeout: float = Field(120.0, gt=0.0, description="seconds until an answer must have come whole")
+    late: Literal["failed", "empty"] = Field(
+        "failed",
+        description="what an answer is that has not come at the last attempt: a failure, after which the match begins "
+        "again; or an empty reply, which is illegal where replies are not masked, so that the seat alone pays for it",
+    )
     retries: int = Field(5, ge=0, description="times that a request is repeated before it has failed")
     input_price: _Price | None = Field(None, description="of a million tokens of prompts, in any currency")
     output_price: _Price | None = Field(None, description="of a million tokens of replies, in the same")

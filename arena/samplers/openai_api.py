@@ -215,7 +215,8 @@ class OpenAIApi:
                     if len(content) > most:
                         break  # which closes the connection
         except TimeoutError:
-            raise RetryableError(f"it gave no answer within {self.settings.timeout:g} seconds") from None
+            late = UnusableAnswerError if self.settings.late == "empty" else RetryableError
+            raise late(f"it gave no answer within {self.settings.timeout:g} seconds") from None
         except httpx2.RequestError as error:
             problem = f"{type(error).__name__}: {printable(self._secret.mask(str(error)))}"
             raise RetryableError(f"the connection failed ({problem})") from None

@@ -22,10 +22,11 @@ from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
 from arena.lm.tokenization import MAX_CACHED_PROMPTS
+from arena.lm.tree_decoding import tree_probabilities
 from arena.records import DrawnChoice, Refusal, Reply, ReplyRequest, TokenTrace
 from arena.samplers.pass_cache import PassCache
 from games.common.errors import unknown_name
-from roles.chat_text import as_chat
+from roles.chat_text import Message, as_chat
 from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
@@ -43,11 +44,20 @@ class LoadsWeights(Protocol):
         ...
 
 
+class _Shared:
+    """A role that stands for all equal ones, so that a key of a prompt need not hash all of it."""
+
+    __slots__ = ("role",)
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+
 class _PromptKey(NamedTuple):
     """All that a player's reply depends on, apart from its weights and random numbers."""
 
     player: str
-    role: Role
+    shared: _Shared
     observation: str
     legal: tuple[str, ...]
     refusals: tuple[Refusal, ...]
@@ -55,8 +65,27 @@ class _PromptKey(NamedTuple):
     chat: tuple[tuple[str, str], ...]
 
 
-def _prompt_key(r: ReplyRequest) -> _PromptKey:
-    return _PromptKey(r.player, r.role, r.observation, r.legal, r.refusals, r.form, r.chat)
+class _PromptKeys:
+    """Makes the keys of requests."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, tuple[Role, _Shared]] = {}  # with the role itself: ids of objects are reused
+        self._shared: dict[Role, _Shared] = {}
+
+    def of(self, r: ReplyRequest) -> _PromptKey:
+        """Return a request's key, equal for requests with equal roles."""
+        role = r.role
+        known = self._by_id.get(id(role))
+        if known is None:
+            known = self._by_id[id(role)] = role, self._shared.setdefault(role, _Shared(role))
+        return _PromptKey(r.player, known[1], r.observation, r.legal, r.refusals, r.form, r.chat)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+
+def _chat(key: _PromptKey) -> list[Message]:
+    return as_chat(key.chat) if key.chat else messages(key.shared.role, *key[2:-1])
 
 
 class TorchLM:
@@ -76,6 +105,7 @@ class TorchLM:
         self._choices: dict[_PromptKey, DrawnChoice] = {}
         self._by_themselves: dict[_PromptKey, DrawnChoice] = {}  # the same, each computed alone
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
+        self._keys = _PromptKeys()
         self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
         self.changes = 0  # how often the live weights have
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
@@ -136,8 +166,9 @@ class TorchLM:
         self._by_themselves.clear()
         for player in self._live.keys() - self._kept:
             self._drop_passes(player)
-        if len(self._prompts) > MAX_CACHED_PROMPTS:
+        if len(self._prompts) > MAX_CACHED_PROMPTS or len(self._keys) > MAX_CACHED_PROMPTS:
             self._prompts.clear()
+            self._keys = _PromptKeys()
 
     def sleep(self) -> None:
         """Free keys and values that are kept for the next replies; the learner trains these same models in memory."""
@@ -186,6 +217,26 @@ class TorchLM:
             for cuts in [choice.cumulated or () for choice in self._choice_distributions(requests)]
         ]
 
+    def bulk_distributions(self, requests: Sequence[ReplyRequest]) -> list[list[float]]:
+        """Return the same, up to rounding: each token of the tree of all prompts runs once, and nothing is cached."""
+        rows: list[list[float]] = [[]] * len(requests)
+        together: dict[tuple[str, float], list[int]] = {}
+        for index, request in enumerate(requests):
+            check_tabular(request.role)
+            together.setdefault((request.player, request.role.temperature), []).append(index)
+        for (player, temperature), indices in together.items():
+            lm = self.model_of(player)
+            own = [requests[i] for i in indices]
+            if lm.shares_prefix:
+                prompts = lm.encode_prompts([_chat(self._keys.of(request)) for request in own])
+                found = tree_probabilities(lm, prompts, [lm.trie(request.legal) for request in own], temperature)
+            else:
+                found = [list(row) for row in self.distributions(own)]
+            for index, row in zip(indices, found, strict=True):
+                check_logprobs(player, sum(row), live=player in self._live)
+                rows[index] = row
+        return rows
+
     def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
         """Return the exact probabilities of each request's answers.
 
@@ -200,12 +251,12 @@ class TorchLM:
         self, requests: Sequence[ReplyRequest], *, probes: bool = False, alone: bool = False
     ) -> list[DrawnChoice]:
         """Return each request's distribution; those that are not cached are computed in batches, or each ``alone``."""
-        keys, known = [_prompt_key(r) for r in requests], self._by_themselves if alone else self._choices
+        keys, known = [self._keys.of(r) for r in requests], self._by_themselves if alone else self._choices
         cached = [known.get(key) for key in keys]
         missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
         for key, choice in zip(keys, cached, strict=True):
             if choice is None:
-                missing.setdefault((key.player, key.role.temperature), {})[key] = None
+                missing.setdefault((key.player, key.shared.role.temperature), {})[key] = None
         for (player, temperature), new_keys in missing.items():
             for together in [[key] for key in new_keys] if alone else [list(new_keys)]:
                 known.update(self._compute(player, temperature, together, probes))
@@ -252,7 +303,7 @@ class TorchLM:
     def _decode(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Decode free replies at one temperature and truncation, of one player or of adapters on one base."""
         role, models = requests[0].role, {r.player: self.model_of(r.player) for r in requests}
-        prompts = [self._prompt(models[r.player], _prompt_key(r)) for r in requests]
+        prompts = [self._prompt(models[r.player], self._keys.of(r)) for r in requests]
         sampled = generate(
             [models[r.player] for r in requests],
             prompts,
@@ -282,7 +333,7 @@ class TorchLM:
         """Return the prompt's tokens from a cache that players of one tokenizer share."""
         cache_key = lm.tokenizer, key._replace(player="")
         if cache_key not in self._prompts:
-            self._prompts[cache_key] = lm.encode_prompt(as_chat(key.chat) if key.chat else messages(*key[1:-1]))
+            self._prompts[cache_key] = lm.encode_prompt(_chat(key))
         return self._prompts[cache_key]
 
     def _unload(self) -> None:
@@ -316,7 +367,9 @@ def _choice_distribution(
     """Return the distribution of one prompt from the masked log-probs of its trie's nodes."""
     by_token = [token_logprobs(trie, nodes, reply) for reply in range(len(trie.replies))]
     replies = [
-        Reply(text, TokenTrace(key.player, prompt, ids, logprobs, key.legal, key.role.temperature, version=version))
+        Reply(
+            text, TokenTrace(key.player, prompt, ids, logprobs, key.legal, key.shared.role.temperature, version=version)
+        )
         for text, ids, logprobs in zip(trie.replies, trie.tokens, by_token, strict=True)
     ]
     return DrawnChoice(replies, list(accumulate(exp(sum(logprobs)) for logprobs in by_token)))

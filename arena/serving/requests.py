@@ -120,8 +120,8 @@ class ChatRequest(BaseModel):
     max_completion_tokens: _Tokens | None = Field(None, description="longest reply, in tokens")
     max_tokens: _Tokens | None = Field(None, description="an older name of max_completion_tokens")
     seed: int | None = Field(None, description="equal requests with equal seeds have equal replies")
-    logprobs: bool | None = Field(None, description="whether the tokens' log-probs are told")
-    top_logprobs: int | None = Field(None, ge=0, le=MAX_TOP, description="how many other tokens' log-probs are told")
+    logprobs: bool | None = Field(None, description="whether to return the tokens' log-probs")
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_TOP, description="how many other tokens' log-probs to return")
     n: int | None = Field(None, ge=1, le=MAX_COMPLETIONS, description="how many replies")
     stream: bool | None = Field(None, description="whether the answer comes as server-sent events")
     stream_options: StreamOptions | None = None

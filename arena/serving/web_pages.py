@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 
 class ClientGone(Exception):
-    """Whoever asked has closed the connection."""
+    """The client has closed the connection."""
 
 
 class Events(NamedTuple):
@@ -204,7 +204,7 @@ def _json(data: Mapping[str, Any], status: int = 200, headers: Mapping[str, str]
 
 
 def _endpoint(page: Page, workload: Workload) -> Callable[[Request], Awaitable[Response]]:
-    """Return a page as Starlette asks it: one request's failure is its own, and told on both sides."""
+    """Return a page as Starlette asks it: one request's failure is its own, and reported on both sides."""
 
     async def endpoint(request: Request) -> Response:
         call = Call(request, workload)

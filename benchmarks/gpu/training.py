@@ -35,7 +35,9 @@ def iterations(setup: Setup, report: Report) -> None:
             with report.telling_of_memory(key):
                 settings = _free_replies(setup, source, length)
                 with busy_share(setup.device) as busy:
-                    logged = _train("pocket", settings, Path(folder) / str(length), lambda *_: report.left < 0.0)
+                    logged = _train(
+                        "pocket-returns", settings, Path(folder) / str(length), lambda *_: report.left < 0.0
+                    )
                 rows = [
                     row for row in logged if row.get("iteration", 0) > (0 if setup.tiny else 1)
                 ]  # the first warms up
@@ -66,7 +68,7 @@ def learning(setup: Setup, report: Report) -> None:
 
     preset, settings = "smol", list(_machine(setup))
     if setup.tiny:
-        preset = "pocket"
+        preset = "pocket-returns"
         settings += ["games={kuhn_poker = {matches = 4}}", "iterations=1", *TINY]
     else:
         try:

@@ -16,6 +16,7 @@ from arena.records import Reply, ReplyRequest
 from arena.samplers.scripted import Random
 from benchmarks.guard import yardsticks
 from benchmarks.guard.clocks import children_time, own_time
+from benchmarks.guard.counts import Counts, of_a_command
 from benchmarks.report.provenance import ROOT
 from benchmarks.speed.arena import GAME, arena_steps
 from benchmarks.speed.workload import match_requests, play_all
@@ -26,12 +27,13 @@ from roles.cards import load_roles
 
 
 class Piece(NamedTuple):
-    """A piece of work and the yardstick that it is measured by."""
+    """A piece of work, the yardstick that its time is measured by, and what is counted of it."""
 
     run: Callable[[], object]
     yardstick: Callable[[], object]
-    rounds: int = 60  # least number of times that both run in turn
+    rounds: int = 10  # least number of times that both run in turn
     clock: Callable[[], float] = own_time
+    counts: Callable[[], Counts] | None = None  # None: those of a run
 
 
 Make = Callable[[ExitStack], Piece]
@@ -141,8 +143,9 @@ def start(_: ExitStack) -> Piece:
     return Piece(
         lambda: subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL),
         yardsticks.start_python,
-        rounds=8,
+        rounds=4,
         clock=children_time,
+        counts=lambda: of_a_command("--help"),
     )
 
 

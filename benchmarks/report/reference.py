@@ -23,6 +23,7 @@ from learners.losses import AUXILIARY, LOSSES
 from learners.values import ESTIMATORS
 
 FOLDER = ROOT / "docs" / "reference"
+MOST_NAMES = 7  # that a setting takes, to be listed in the table
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
@@ -66,9 +67,9 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "What presets set, by table: what a setting takes, its default and its meaning. "
-        f"`league show settings --all` prints all {len(every)}, `league show settings WORD` those with a word in their "
-        "meaning.",
+        "What presets set, by table: what a setting takes, its default and its meaning; a default of none may be set. "
+        f"`league show settings --all` prints all {len(every)} in whole sentences, `league show settings WORD` those "
+        "with a word in their meaning.",
     ]
     shown = of_presets(every)
     for table in dict.fromkeys(_table_of(setting) for setting in shown):
@@ -80,7 +81,7 @@ def settings() -> str:
             "| setting | takes | default | meaning |",
             "| --- | --- | --- | --- |",
         ]
-        lines += [_row(f"`{s.name}`", s.kind, _default(s), s.meaning) for s in own]
+        lines += [_row(f"`{s.name}`", _short(s.kind), _default(s), s.meaning.partition(";")[0]) for s in own]
     return "\n".join(lines) + "\n"
 
 
@@ -89,13 +90,13 @@ def commands() -> str:
     lines = [
         "# Commands",
         "",
-        "The `--help` of a command tells every option. With `--json` a command prints one JSON document.",
+        "A command's `--help` has every option, and more examples. With `--json` it prints one JSON document.",
     ]
     for group, own in GROUPS.items():
         lines += ["", f"## {TITLES[group]}"]
         for name, sentence in own.items():
             place = f"league {written(name)}"
-            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES]
+            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES[:2]]
             lines += ["", f"**{place}**: {sentence}.", "", "```sh", *examples, "```"]
     return "\n".join(lines) + "\n"
 
@@ -150,6 +151,16 @@ def _as_markdown(text: str) -> str:
 def _table_of(setting: Setting) -> str:
     table = setting.name.rpartition(".")[0]
     return table if table.startswith(("games", "policies", "roles")) else table.partition(".")[0]
+
+
+def _short(kind: str) -> str:
+    """Return what a setting takes in signs: ``whole number, at least 1 or none`` is ``integer ≥ 1``."""
+    if kind.count("|") > MOST_NAMES:
+        return "a name"
+    signs = {"whole number": "integer", ", at least": " ≥", ", above": " >", " and at most": ", ≤", " or none": ""}
+    for words, sign in signs.items():
+        kind = kind.replace(words, sign)
+    return kind
 
 
 def _default(setting: Setting) -> str:

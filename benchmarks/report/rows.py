@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.report.comparison import interval
 
+MOST_COLUMNS = 6  # of seeds; of more a table shows the spread
+
 
 class Row(NamedTuple):
     """One figure of a table: its key in a result, its label, its format and its target."""
@@ -21,15 +23,17 @@ class Row(NamedTuple):
 
 
 def by_seed(rows: Sequence[Row], seeds: Sequence[dict[str, float]]) -> list[str]:
-    """Return a table with a column for each seed, their mean and its interval."""
-    names = [f"seed {figures['seed']}" for figures in seeds]
+    """Return a table with the mean over seeds, its interval, and each seed's figure, or of many seeds their spread."""
+    each = len(seeds) <= MOST_COLUMNS
+    names = [f"seed {figures['seed']}" for figures in seeds] if each else ["lowest", "median", "highest"]
     lines = _head("figure", "target", "mean, 95 % interval over seeds", *names, "met")
     for row in rows:
         values = [figures[row.key] for figures in seeds]
+        shown = values if each else [min(values), statistics.median(values), max(values)]
         low, high = interval(values) if len(values) > 1 else (values[0], values[0])
         mean = row.form.format(statistics.fmean(values))
         span = f" ({row.form.format(max(low, 0.0))} to {row.form.format(high)})" if low < high else ""
-        lines.append(_line(row.label, _target(row), mean + span, *map(row.form.format, values), _met(row, values)))
+        lines.append(_line(row.label, _target(row), mean + span, *map(row.form.format, shown), _met(row, values)))
     return lines
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.simulations.published_advantages
 
-prints the table of docs/is_my_advantage_biased.md: 16 batches of 512 matches in groups of 8, uniform play. The formulas
-are written here from the papers and the trainers' documentation; ``league.credit_check`` calls them as it would call
-the trainers' own.
+prints the table of benchmarks/results/published_advantages.md: 16 batches of 512 matches in groups of 8, uniform play.
+The formulas are written here from the papers and the trainers' documentation; ``league.credit_check`` calls them as it
+would call the trainers' own.
 """
 
 from __future__ import annotations

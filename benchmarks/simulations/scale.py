@@ -245,24 +245,48 @@ def measure(words: Sequence[str]) -> dict[str, Any]:
 
 
 LENGTHS, REPLIES, TRIALS = (40, 1.0), 48, (1, 2, 4, 8, 16, 32, 48)  # of the real run: steps of a match, and matches
+ROUNDS = 9  # of the real run, each with step times of its own
 
 
 def checked(seeds: Sequence[int] = (0, 1)) -> dict[str, Any]:
     """Return how a real run of two engines compares with the simulation: a small model, a process each.
 
-    Seconds are of the engine's own processor, so that another program on the machine changes nothing. Both play the
-    same matches: all of a batch before the next (``barrier``), and as others end (``stream``).
+    Both play the same matches: all of a batch before the next (``barrier``), and as others end (``stream``). Seconds
+    are of the engine's own processor, so that time for which another program had it does not count. But what shares
+    caches and a core's units with it makes every step slower while it runs: so the step times that a play is simulated
+    with are measured just before and just after it, and the ratio is the median of ``ROUNDS`` plays.
     """
     with get_context("spawn").Pool(len(seeds)) as pool:
         rows = pool.map(_engine_run, seeds)
     for row in rows:
         for name in ("barrier", "stream"):
-            print(f"{name}: measured {row[name]:.3f} s, simulated {row[f'{name} simulated']:.3f} s")
+            measured, ratio = row[name], row[f"{name} ratio"]
+            print(f"{name}: measured {measured:.3f} s, simulated {ratio:.2f} times that")
     return {"rows": rows}
 
 
 def _engine_run(seed: int) -> Mapping[str, float]:
-    """Run one engine; return its seconds in both schemes, measured and simulated with step times measured here."""
+    """Run one engine; return medians: seconds of both schemes, and what the simulation says as a multiple of them."""
+    step, rng = _model_step(), random.Random(seed)
+    lengths = [max(1, round(rng.lognormvariate(math.log(LENGTHS[0]) - 0.5, LENGTHS[1]))) for _ in range(2 * REPLIES)]
+    plays = {"barrier": [lengths[:REPLIES], lengths[REPLIES:]], "stream": [lengths]}
+    measured, ratios = ({name: list[float]() for name in plays} for _ in range(2))
+    before = _trials(step)
+    for _ in range(ROUNDS):
+        for name, parts in plays.items():
+            seconds = sum(_seconds(partial(_play, part, REPLIES, step)) for part in parts)
+            after = _trials(step)
+            times = Times(*_fit(before + after), REPLIES, 0.0, 0.0, 0.0, 1, 1.0, 0.0, REPLIES)
+            measured[name].append(seconds)
+            ratios[name].append(sum(_simulated(part, times) for part in parts) / seconds)
+            before = after
+    return {name: median(values) for name, values in measured.items()} | {
+        f"{name} ratio": median(values) for name, values in ratios.items()
+    }
+
+
+def _model_step() -> Callable[[int], None]:
+    """Return a step of a small model with so many replies."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -279,26 +303,21 @@ def _engine_run(seed: int) -> Mapping[str, float]:
         with torch.inference_mode():
             model(input_ids=torch.ones(replies, 8, dtype=torch.long), use_cache=False)
 
-    rng = random.Random(seed)
-    lengths = [max(1, round(rng.lognormvariate(math.log(LENGTHS[0]) - 0.5, LENGTHS[1]))) for _ in range(2 * REPLIES)]
-    base, reply = _fit([(n, _seconds(partial(step, n), 10)) for _ in range(5) for n in TRIALS])
-    times = Times(base, reply, REPLIES, 0.0, 0.0, 0.0, 1, 1.0, 0.0, REPLIES)
-    halves = [lengths[:REPLIES], lengths[REPLIES:]]
-    measured = {
-        "barrier": sum(_seconds(partial(_play, half, REPLIES, step), 2) for half in halves),
-        "stream": _seconds(partial(_play, lengths, REPLIES, step), 2),
-    }
-    simulated = {"barrier": sum(_simulated(half, times) for half in halves), "stream": _simulated(lengths, times)}
-    return measured | {f"{name} simulated": seconds for name, seconds in simulated.items()}
+    for replies in TRIALS:
+        step(replies)
+    return step
 
 
-def _seconds(work: Callable[[], object], repeats: int) -> float:
-    """Return the processor's seconds of a piece of work, as a mean."""
-    work()
+def _trials(step: Callable[[int], None]) -> list[tuple[int, float]]:
+    """Return the seconds of a step by number of replies, measured a few times in turn."""
+    return [(n, _seconds(partial(step, n))) for _ in range(5) for n in TRIALS]
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the processor's seconds of a piece of work."""
     start = process_time()
-    for _ in range(repeats):
-        work()
-    return (process_time() - start) / repeats
+    work()
+    return process_time() - start
 
 
 def _fit(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

@@ -146,7 +146,7 @@ def main() -> None:
     parser = speed_parser(__doc__)
     parser.add_argument("--sizes", type=int, nargs=2, default=[8, 512], metavar=("SMALL", "LARGE"))
     parser.add_argument("--repeats", type=int, default=5, help="turns of each league")
-    parser.add_argument("--preset", default="pocket")
+    parser.add_argument("--preset", default="pocket-returns")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="population-growth-"))
     try:

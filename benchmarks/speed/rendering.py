@@ -2,9 +2,10 @@
 
     python -m benchmarks.speed.rendering [FOLDER of smollm2-135m]
 
-prints the table of docs/sampled_tokens.md. A seat of the repeated prisoner's dilemma, whose observation is the last
-round, and of repeated Kuhn poker, whose observation is all hands so far, thinks ``THOUGHT`` and acts, few times and
-many. Tokens are SmolLM2's. Seconds are those of the league's own update of a pocket model on as many tokens.
+prints the table of benchmarks/results/rendering.md. A seat of the repeated prisoner's dilemma, whose observation is
+the last round, and of repeated Kuhn poker, whose observation is all hands so far, thinks ``THOUGHT`` and acts, few
+times and many. Tokens are SmolLM2's. Seconds are those of the league's own update of a pocket model on as many
+tokens.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ REAL_MODEL = {
     for name, question in THREE_GAMES.items()
     if name.startswith(("kuhn", "tic_tac_toe"))
 }
-QUESTIONS = dict.fromkeys(("pocket", "pocket-long"), THREE_GAMES)
+QUESTIONS = dict.fromkeys(("pocket", "pocket-returns", "pocket-long"), THREE_GAMES)
 QUESTIONS |= dict.fromkeys(("pocket-free", "smol-free"), FREE_REPLIES) | {"smol": REAL_MODEL}
 
 

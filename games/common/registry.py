@@ -161,7 +161,7 @@ class Registry(dict[str, EntryT]):
         return self._called_otherwise(entry)
 
     def _called_otherwise(self, entry: EntryT) -> str:
-        """Return how the family calls ``make``, if that of a plugin's entry cannot be called so; "" if it can."""
+        """Return how the family calls ``make``, if a plugin's ``make`` cannot be called that way; "" if it can."""
         calls = [call for own in self.values() if callable(own.make) for call in _positional(own.make)]
         counts = {len(call) + extra for call in calls for extra in ((0, 1) if entry.settings.model_fields else (0,))}
         try:
@@ -179,7 +179,7 @@ _PLAIN = {"bool": bool, "str": str}  # types of an entry's fields
 
 
 def _positional(make: Callable[..., Any]) -> list[tuple[str, ...]]:
-    """Return the names of the arguments that a function of ours has to be given, in a list; [] if it cannot be told."""
+    """Return the names of the arguments that a function of ours has to be given, in a list; [] if it is not known."""
     try:
         parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):

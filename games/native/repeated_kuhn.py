@@ -2,9 +2,9 @@
 
 Each hand is Kuhn poker (Kuhn 1950): a deck of J, Q and K, a chip from each seat, a card each; then pass and bet by
 turns until a bet is called or given up, or both pass. Seats take turns to begin, the first seat in the first hand. What
-is won is kept: a match returns the chips that were won over all hands, so it is zero-sum, and its value is that of one
-hand, −1/18 for who begins, if the number of hands is odd, and 0 if it is even. Cards that were shown at the end of a
-hand, by a call or by two passes, are known from then on; those of a hand that was folded never are. It is SPIRAL's
+is won is kept: a match returns the chips won over all hands, so it is zero-sum. Its value is that of one hand,
+−1/18 for the seat that begins, if the number of hands is odd, and 0 if it is even. Cards that were shown at the end of
+a hand, by a call or by two passes, are known from then on; folded ones never are. It is SPIRAL's
 training game (arXiv 2506.24119), of five hands, where who has more chips wins 1; here the chips themselves are paid.
 
 ``repeated_kuhn_poker(hands=1)`` is Kuhn poker; it and two hands are small enough for exact values.

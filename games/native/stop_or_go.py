@@ -2,7 +2,7 @@
 
 The smallest game in which the policy decides when a match ends. Credit that compares turns of one index with each
 other sees in the second turn only those who went on, so that what going on is worth cancels out of the first:
-docs/is_my_advantage_biased.md has the bias in closed form.
+docs/guide/is_my_advantage_biased.md has the bias in closed form.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     make_game("textarena:TicTacToe-v0")
     make_game("textarena:LiarsDice-v0(seats=3)")
 
-What is mended at the border: a match has a generator of its own, where the library seeds the process's; it begins in
+What is repaired at the border: a match has a generator of its own, where the library seeds the process's; it begins in
 a new environment without the library's wrappers, which keep what was said before a reset; a match ends after
 ``Facts.longest`` turns, or when all are out, where the library would go round forever; a reply that the game refuses,
 or breaks on, is an illegal reply, for which the role's conduct holds, and the game's own fines and second tries never

@@ -6,20 +6,15 @@ the process is there for what nobody has thought of. It ends with the one that s
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import select
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from games.common import limited_process
+from games.common.limited_process import LimitedProcess
 from games.tasks import stack_machine
 
 SECONDS = 60.0  # for one program on all its numbers
@@ -38,76 +33,35 @@ class Checked(NamedTuple):
 @lru_cache(maxsize=4096)
 def outcomes(program: str, numbers: tuple[int, ...]) -> tuple[Checked, ...]:
     """Return what a program makes of each number, worked out in the checking process."""
-    with _LOCK:
-        return _process().ask(program, numbers)
+    return _CHECKER.ask(program, numbers)
 
 
 class Checker:
-    """The checking process; it is restarted after a program has ended it."""
+    """The checking process; another one is started after a program has ended it."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds, self.pid = seconds, os.getpid()
-        self._start()
-
-    def _start(self) -> None:
-        command = [sys.executable, "-I", "-S", "-c", _START, str(_ROOT)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, close_fds=True, env={}
-        )
+        self.process = LimitedProcess([sys.executable, "-I", "-S", "-c", _START, str(_ROOT)], seconds)
 
     def ask(self, program: str, numbers: Sequence[int]) -> tuple[Checked, ...]:
         """Return what a program makes of each number. A process that does not answer in time is ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps([program, list(numbers)]).encode() + b"\n")
-            self._process.stdin.flush()
-            ready, _, _ = select.select([self._process.stdout], [], [], self._seconds)
-            line = self._process.stdout.readline() if ready else b""
-        except BrokenPipeError:
-            line = b""
-        if not line.endswith(b"\n"):
-            self.close()
-            self._start()
+        line = self.process.ask(json.dumps([program, list(numbers)]).encode())
+        if line is None:
             return (Checked(None, "it ended the process that checks it"),) * len(numbers)
         return tuple([Checked(number, fault) for number, fault in json.loads(line)])
 
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):  # of what was still to be written
-                    pipe.close()
+
+_CHECKER = Checker()
 
 
 def serve() -> None:
     """Be the checking process: answer each line of standard input, a program and numbers, with a line."""
-    import resource  # imported here because only this process, on POSIX systems, needs it
-
-    _limit_this_process()
-    for line in sys.stdin.buffer:
-        program, numbers = json.loads(line)
-        seconds = int(time.process_time() + SECONDS) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-        answer = [_outcome(program, number) for number in numbers]
-        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-        sys.stdout.buffer.flush()
-
-
-def _limit_this_process() -> None:
-    import resource
-
-    limits = {
-        resource.RLIMIT_AS: MEMORY,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: 3,
-    }
-    for kind, most in limits.items():
-        resource.setrlimit(kind, (most, most))
     sys.setrecursionlimit(200)
+    limited_process.serve(_answer, SECONDS, MEMORY)
+
+
+def _answer(line: bytes) -> bytes:
+    program, numbers = json.loads(line)
+    return json.dumps([_outcome(program, number) for number in numbers]).encode()
 
 
 def _outcome(program: str, number: int) -> Checked:
@@ -115,15 +69,3 @@ def _outcome(program: str, number: int) -> Checked:
         return Checked(stack_machine.run(program, number))
     except stack_machine.ProgramFault as fault:
         return Checked(None, str(fault))
-
-
-_LOCK = threading.Lock()
-_CHECKERS: list[Checker] = []  # one at most
-
-
-def _process() -> Checker:
-    """Return this process's checker: one that was inherited by a fork belongs to the parent."""
-    if not _CHECKERS or _CHECKERS[0].pid != os.getpid():
-        _CHECKERS[:] = [Checker()]
-        atexit.register(_CHECKERS[0].close)
-    return _CHECKERS[0]

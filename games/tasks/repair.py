@@ -1,4 +1,4 @@
-"""``repair``: a program of the stack language fails some of its tests; mend it.
+"""``repair``: a program of the stack language fails some of its tests; repair it.
 
 The seat sees the tests, what the program makes of each number, and the program. With ``form=0`` it writes the mended
 program; with ``form=1`` it chooses from a list which word to replace, and by which. It is paid 1 if the mended program

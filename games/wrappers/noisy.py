@@ -2,7 +2,7 @@
 
 What is lost is drawn once for each information state, by ``seed``: a player is shown the same whenever it gets there,
 so that its policy is a table and exact measures hold. The labels before colons are kept. The mean over seeds is what
-noise drawn anew would do to a player who takes each observation by itself.
+fresh noise would do to a player who takes each observation by itself.
 """
 
 from __future__ import annotations

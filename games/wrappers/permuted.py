@@ -1,6 +1,6 @@
 """``permuted(GAME)``: every seat reads the next seat's role card, and plays its own seat.
 
-A role that plays by what it observes plays on as before; one that was told "you are the first player" now hears that it
+A role that plays by what it observes plays as before; one that was told "you are the first player" now hears that it
 is the second. The names of the roles, and who trains them, stay with the seats.
 """
 

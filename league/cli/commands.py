@@ -66,7 +66,7 @@ GROUPS = {
         "replay": "show a match step by step",
         "export": "write a run's kept matches for other tools",
         "import": "read whole matches that `league export` wrote",
-        "look": "walk from a curve of a run to the token that made it, on a page",
+        "look": "walk from a curve of a run to the token that made it",
         "report": "write one HTML page on a run, or on several",
     },
 }

@@ -21,7 +21,11 @@ Cpus = Annotated[float, Field(gt=0.0)]
 class VllmSettings(Section):
     """vLLM, in processes of its own."""
 
-    max_loras: Positive = Field(4, description="adapters that one batch may mix; a population may be larger")
+    max_loras: Positive | None = Field(
+        None,
+        description="adapters that one batch may mix; None: the live ones and as many past ones as matchmaking may "
+        "draw at once, in a tenth of the engine's memory at most",
+    )
     max_lora_rank: VllmRank = Field(16, description="largest rank of an adapter")
     max_model_len: Positive = Field(2048, description="tokens of the longest prompt and its reply together")
     gpu_memory_utilization: float = Field(0.5, gt=0.0, le=1.0, description="share of a GPU's memory for the engine")

@@ -45,6 +45,11 @@ class EvaluationConfig(Section):
     )
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
+    large_every: Count = Field(
+        0,
+        description="exact exploitability in large games too (liar's dice, goofspiel with hidden bids), of the newest "
+        "line-up of every so many freezes; 0: never",
+    )
     mixture: MetaSolverName = Field("linear", description="meta-strategy of RUN@mixture")
     language: bool = Field(
         True,

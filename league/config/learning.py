@@ -45,6 +45,11 @@ class PolicyConfig(Section):
     targets: tuple[str, ...] = Field((), description="lora: names of the adapted modules; none: every linear layer")
     frozen: bool = Field(False, description="it plays, but is never trained")
     every: Positive = Field(1, description="iterations whose trajectories make one update")
+    tokens: Count = Field(
+        0,
+        description="fewest tokens of replies that make one update, in whole iterations: where lengths change, updates "
+        "of equal size; 0: as many as come",
+    )
     matches: Positive | None = Field(
         None, description="most matches of each game in one update, in whole groups; None: all that were gathered"
     )
@@ -135,10 +140,7 @@ class ObjectiveConfig(SurrogateKeys):
     entropy_end: NonNegative | None = Field(
         None, description="weight at the end, reached geometrically; None: constant"
     )
-    epo: NonNegative = Field(0.0, description="weight of keeping entropy within a band of its running mean")
-    epo_low: NonNegative = Field(0.8, description="epo: lower end of the band, kappa_lo, as a share of the mean")
-    epo_high: NonNegative = Field(1.2, description="epo: upper end of the band, kappa_hi")
-    epo_decay: Share = Field(0.9, description="epo: how much of the old running mean an update keeps")
+    epo: NonNegative = Field(0.0, description="weight of keeping entropy between 0.8 and 1.2 of its running mean (EPO)")
     magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
     magnet_end: NonNegative | None = Field(
         None, description="its weight at the end, reached geometrically; None: constant"
@@ -217,10 +219,10 @@ else:
 
 
 class AlarmTable(Section):
-    """When the run warns that a policy is going wrong. Alarms are shown; ``stop`` and ``illegal_stop`` end a run."""
+    """When the run warns that a policy is going wrong. Alarms are shown; those of ``stop`` end a run."""
 
     warmup: Positive = Field(10, description="first iterations, which define what is normal for a run")
-    stop: tuple[AlarmName, ...] = Field((), description="a run stops once one of these alarms rings")
+    stop: tuple[AlarmName, ...] = Field(("silent",), description="a run stops once one of these alarms rings")
 
     if TYPE_CHECKING:  # a type checker cannot follow fields that are made at run time
 
@@ -229,8 +231,8 @@ class AlarmTable(Section):
 
 if TYPE_CHECKING:
     AlarmsConfig = AlarmTable
-else:  # each alarm's settings are fields of the table itself
-    _OWN = [rule.settings for rule in family("alarms").values()]
+else:  # alarms' settings are fields of the table itself
+    _OWN = dict.fromkeys(rule.settings for rule in family("alarms").values() if rule.settings.model_fields)
     AlarmsConfig = create_model(
         "AlarmsConfig", __base__=(*reversed(_OWN), AlarmTable), __module__=__name__, __doc__=AlarmTable.__doc__
     )

@@ -22,6 +22,7 @@ from games.outside.as_played import is_outside
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks.config import check_config
+from league.config.former import from_stored, refuse_former
 from league.config.other_games import resolve_names, with_games
 from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import MEASURED, ModelConfig, RolesConfig, RunConfig
@@ -70,8 +71,7 @@ def load(
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
     values or combinations that the configuration refuses.
     """
-    data = _read_toml(_find_file(source))
-    data.pop("layout", None)  # a new run may start from a run directory's configuration
+    data = _own_data(_find_file(source))
     if games:
         data = with_games(data, games, source)
     for override in overrides:
@@ -100,8 +100,7 @@ def _validated(data: dict[str, Any], source: str, changed: bool) -> RunConfig:
 
 def _is_wrong(path: Path, sentence: str) -> bool:
     """Return whether a file alone has a mistake."""
-    data = _read_toml(path)
-    data.pop("layout", None)
+    data = _own_data(path)
     try:
         resolve_names(data)
         validate(data)
@@ -226,6 +225,7 @@ def write_run_config(run_dir: Path, config: RunConfig) -> None:
 
 def validate(data: Mapping[str, Any]) -> RunConfig:
     """Return ``data`` as a configuration. Raises UsageError with one sentence for each mistake."""
+    refuse_former(data)
     table = prepared(data)
     return validated(config_model(), table)
 
@@ -323,6 +323,12 @@ def _find_file(source: str) -> Path:
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UsageError(f"There is no file {source}. Presets are named without a path: {', '.join(preset_names())}.")
     raise unknown_name("preset", source, preset_names(), "A file of your own ends in .toml.")
+
+
+def _own_data(path: Path) -> dict[str, Any]:
+    """Return what a file sets; of a run directory's file, from which a new run may start too, in today's keys."""
+    data = _read_toml(path)
+    return data if data.pop("layout", None) is None else from_stored(data)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

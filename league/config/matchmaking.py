@@ -34,8 +34,6 @@ class SharesConfig(Section):
 class MatchmakingConfig(SharesConfig):
     """Shares of the matches by rule, and how the rules weigh opponents."""
 
-    pfsp_weighting: Literal["hard", "variance", "even"] = Field("hard", description="f(x) of PFSP")
-    pfsp_power: NonNegative = Field(2.0, description="p of f_hard(x) = (1 - x)^p")
     beaten: Share = Field(
         0.3, description="verification: main exploiters' snapshots that win more than 1 - this are met again"
     )

@@ -186,6 +186,11 @@ class RunConfig(Section):
     checkpoints: Positive = Field(
         2, description="newest saved states that are kept, each as large as a policy in training"
     )
+    checkpoint_every: Positive = Field(
+        1,
+        description="iterations between two saved states; in between the matches are kept, from which a run that was "
+        "killed learns the same again. A snapshot, and an end, is saved with its state",
+    )
     episodes_kept: Count = Field(
         12,
         description="matches kept for reading when a snapshot is frozen: a game's first, best, worst, most surprising, "

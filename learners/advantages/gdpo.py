@@ -34,7 +34,7 @@ class Settings(Section):
     """``gdpo``'s settings."""
 
     weights: dict[str, float] = Field(
-        {}, description="weight of each reward by name; that of return is 1 unless it is named here"
+        {}, description="weight of each reward by name; the return's is 1 unless it is named here"
     )
     weights_end: dict[str, float] = Field(
         {}, description="weight of each reward that moves there; one that is not named stays as it is"

@@ -6,7 +6,7 @@ With r_k the reward of turn k, of the n_k trajectories of a group that have a tu
 
 For two turns that every trajectory has this is the paper's A_1 = z(turn) + gamma z(outcome), A_2 = z(outcome). Where
 the policy decides how long a match is, those who stopped are missing from later means: what going on is worth cancels
-out of the credit for going on, and no number of matches brings it back (docs/is_my_advantage_biased.md).
+out of the credit for going on, and no number of matches brings it back (docs/guide/is_my_advantage_biased.md).
 """
 
 from __future__ import annotations

@@ -57,12 +57,14 @@ class TaughtRows(NamedTuple):
 
 def taught_rows(facts: UpdateFacts, settings: Distillation) -> TaughtRows | None:
     """Return the teachers' scores for the turns of an update; None at weight 0, and where no teacher was asked."""
+    if not settings.weight:
+        return None
     merged: dict[object, TaughtTurns] = {}
     for i, (trajectory, evidence) in enumerate(zip(facts.trajectories, facts.evidence, strict=True)):
         role, places_K = f"{trajectory.game}/{trajectory.role}", facts.packed.places[i]
         said_K = (evidence.taught if places_K else None) or ((),) * len(places_K)
         for place, weight, scores in zip(places_K, facts.packed.weights[i], said_K, strict=True):
-            if place is not None and scores and settings.weight:
+            if place is not None and scores:
                 key = place.free, place.row, role, scores
                 turns = merged.get(key, TaughtTurns(*key, 0.0, 0.0))
                 merged[key] = turns._replace(turns=turns.turns + 1, weight=turns.weight + weight)

@@ -56,7 +56,7 @@ class DrawTensors(NamedTuple):
     def importance(self, old: Tensor, mismatch: Mismatch, bound: float | None) -> Tensor | None:
         """Return the importance weight of each entry, 0 for what is left out; None where nothing is weighed.  # [E]
 
-        ``old`` are log pi_old [R, W]; ``bound`` is that of ``truncate``.
+        ``old`` are log pi_old [R, W]; ``bound`` is ``truncate``'s.
         """
         ratio = self.ratios(old)
         if mismatch.kind == "truncate":

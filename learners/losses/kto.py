@@ -1,7 +1,7 @@
 """``kto``: tells good whole matches from bad ones (Kahneman-Tversky optimisation, Ethayarajh et al., arXiv 2402.01306).
 
-L = lambda (1 - sigmoid(+-beta (S - z0))) for each trajectory of score S: + and lambda_D where it is desirable, - and
-lambda_U otherwise. z0 is an estimate of KL(pi | reference), at least 0, through which no gradient goes: exact where
+L = 1 - sigmoid(+-beta (S - z0)) for each trajectory of score S: + where it is desirable, - otherwise.
+z0 is an estimate of KL(pi | reference), at least 0, through which no gradient goes: exact where
 replies are chosen, and from mismatched replies where they are free.
 """
 
@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from games.common.section import NonNegative
 from learners.groups import root_game_of
 from learners.losses.dpo import Preference
 from learners.losses.term import LossContext, LossTerm, Term, UpdateFacts
@@ -36,8 +33,6 @@ class Settings(Preference):
     """``kto``'s settings."""
 
     preference_weight: PreferenceWeight = "equal"
-    kto_desirable: NonNegative = Field(1.0, description="kto: weight of desirable matches, lambda_D")
-    kto_undesirable: NonNegative = Field(1.0, description="kto: weight of undesirable matches, lambda_U")
 
 
 def labelled(facts: UpdateFacts, settings: Settings) -> WholeTrajectories:
@@ -75,12 +70,11 @@ def labelled(facts: UpdateFacts, settings: Settings) -> WholeTrajectories:
 
 
 def kto_loss(scores: Tensor, reference_point: Tensor, desirable: Tensor, settings: Settings) -> Tensor:
-    """Return lambda (1 - sigmoid(+-beta (S - z0))), element by element; tensors have one shape."""
+    """Return 1 - sigmoid(+-beta (S - z0)), element by element; tensors have one shape."""
     import torch
 
     gain = torch.where(desirable, scores - reference_point, reference_point - scores)
-    weight = torch.where(desirable, settings.kto_desirable, settings.kto_undesirable)
-    return weight * torch.sigmoid(-settings.dpo_beta * gain)
+    return torch.sigmoid(-settings.dpo_beta * gain)
 
 
 def _loss(
@@ -153,7 +147,7 @@ KTO = LossTerm(
     _make,
     Settings,
     NEEDS,
-    description="good whole matches are told from bad ones",
+    description="good whole matches are distinguished from bad ones",
     rows=labelled,
     rows_type=WholeTrajectories,
     metrics=_metrics,

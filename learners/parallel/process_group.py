@@ -120,7 +120,7 @@ class TorchProcessGroup:
 
     def gather_texts(self, text: str) -> list[str]:
         """Return every process's text, by rank."""
-        data = _data(text)
+        data = _data(text.encode())
         lengths = [torch.zeros(1, dtype=torch.long) for _ in range(self.size)]
         dist.all_gather(lengths, torch.tensor([len(data)]))
         width = max(map(int, lengths))
@@ -130,13 +130,17 @@ class TorchProcessGroup:
 
     def broadcast_text(self, text: str) -> str:
         """Return the text of rank 0; the argument of other ranks is ignored."""
-        data = _data(text)
+        return self.broadcast_bytes(text.encode()).decode()
+
+    def broadcast_bytes(self, content: bytes) -> bytes:
+        """Return the bytes of rank 0; the argument of other ranks is ignored."""
+        data = _data(content)
         length = torch.tensor([len(data)])
         dist.broadcast(length, 0)
         if self.rank:
             data = torch.zeros(int(length), dtype=torch.uint8)
         dist.broadcast(data, 0)
-        return _text(data)
+        return data.numpy().tobytes()
 
     def broadcast_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors of rank 0; the argument of other ranks is ignored."""
@@ -151,9 +155,9 @@ class TorchProcessGroup:
         return received
 
 
-def _data(text: str) -> Tensor:
-    """Return a text as UTF-8 bytes.  # [N]"""
-    data = bytearray(text.encode())
+def _data(content: bytes) -> Tensor:
+    """Return bytes as a tensor.  # [N]"""
+    data = bytearray(content)
     return torch.frombuffer(data, dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
 
 

@@ -46,7 +46,7 @@ class MasterWeights:
 
 
 def _accumulate(master: Parameter, weight: Tensor) -> None:
-    """Add the gradient of a model's weight to that of its master, and free it."""
+    """Add the gradient of a model's weight to its master's, and free it."""
     if weight.grad is not None:
         gradient = weight.grad.float()
         master.grad = gradient if master.grad is None else master.grad.add_(gradient)

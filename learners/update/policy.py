@@ -79,6 +79,7 @@ class Policy:
         models = [self.lm, *(lm for lm in (self.magnet, self.reference) if lm is not None)]
         for lm in models:
             lm.decodes_on_device = lm.fuses_scores = False  # both read weights that are not gathered then
+            lm.plain = None  # as it does
         for model in {id(lm.model): lm.model for lm in models}.values():  # adapters have one base
             shard(model, mesh)
         self._reset_optimizer()

@@ -29,7 +29,7 @@ class Settings(Remembering):
     """``archer``'s settings."""
 
     gamma: Share = Field(1.0, description="discount of later turn rewards within a match")
-    recency: Share = Field(0.9, description="weight of an iteration's actions in V, of that of the next one's")
+    recency: Share = Field(0.9, description="weight of an iteration's actions in V, relative to the next iteration's")
     sweeps: Positive = Field(6, description="times that Q and V are solved for in turn, after each iteration")
 
 

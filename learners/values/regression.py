@@ -43,15 +43,15 @@ class Design(NamedTuple):
 
     def fit(self, targets: Floats, counts: Floats, shrink: float, start: FeatureWeights = NO_WEIGHTS) -> FeatureWeights:
         """Return the weights for targets [N] that stand for ``counts`` [N] turns each, starting from ``start``."""
-        from scipy.sparse import diags  # takes a fifth of a second to import
+        from scipy.sparse import diags, identity, vstack  # takes a fifth of a second to import
         from scipy.sparse.linalg import lsmr
 
-        roots = np.sqrt(counts)
+        roots, features = np.sqrt(counts), len(self.ids)
+        # Rows of their own pull weights to 0: ``damp`` would pull them to ``start``.
+        rows = vstack([diags(roots) @ self.matrix, shrink**0.5 * identity(features)])
+        goals = np.concatenate([roots * targets, np.zeros(features)])
         first = weights_of(start, self.ids)
-        scaled = diags(roots) @ self.matrix
-        solution = lsmr(
-            scaled, roots * targets, damp=shrink**0.5, atol=TOLERANCE, btol=TOLERANCE, maxiter=STEPS, x0=first
-        )[0]
+        solution = lsmr(rows, goals, atol=TOLERANCE, btol=TOLERANCE, maxiter=STEPS, x0=first)[0]
         return FeatureWeights(self.ids, np.asarray(solution))
 
     def predict(self, weights: FeatureWeights) -> Floats:

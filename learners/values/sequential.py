@@ -1,7 +1,8 @@
 """Sequential advantages of teammates, which sum to the joint advantage (ReAd, arXiv 2405.14314).
 
-All trained seats of a team's match are paid alike. Let h_i be everything they saw and said up to the match's i-th turn.
-A critic of the joint history, Q(h_i) ≈ E[R | h_i], is fitted to the returns of the remembered matches, and turn i has
+All trained seats of a team's match are paid alike by its game, and R is the mean of their returns where a run pays some
+of them more. Let h_i be everything they saw and said up to the match's i-th turn. A critic of the joint history,
+Q(h_i) ≈ E[R | h_i], is fitted to the returns of the remembered matches, and turn i has
 
     A_i = Q(h_i) − Q(h_{i−1}),   Σ_i A_i = Q(h_n) − Q(h_0), the joint advantage
 
@@ -12,6 +13,7 @@ own critic, Q sees the observations of all members, but only in training.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 
@@ -65,8 +67,8 @@ def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) 
         old = state.get(key)
         matches = [[[tuple(row) for row in rows], total] for rows, total in old["matches"]] if old else []
         for members in _matches(trajectories, indices):
-            totals = {trajectories[i].match_return for i in members}
-            matches.append([_history(trajectories, members)[0], sum(totals) / len(totals)])
+            total = fmean([trajectories[i].match_return for i in members])
+            matches.append([_history(trajectories, members)[0], total])
         matches = matches[-settings.matches :]
         weights = FeatureWeights.from_json(old["weights"]) if old else NO_WEIGHTS
         after[key] = {"matches": matches, "weights": _fitted(matches, settings.shrink, weights).to_json()}

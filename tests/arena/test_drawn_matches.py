@@ -8,14 +8,16 @@ from functools import partial
 import pytest
 
 from arena import drawn_matches
-from arena.drawn_matches import Lineups, draws
-from arena.records import DrawnChoice, Episode, MatchRequest, Reply
+from arena.drawn_matches import Lineup, Lineups, draws
+from arena.records import DrawnChoice, Episode, MatchRequest, Reply, TokenTrace
 from arena.samplers.scripted import Always, Equilibrium, Random
 from arena.scheduler import play, rounds
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from roles.cards import load_roles
 from roles.role import ReplyForm
+
+SHARES = [1.0, 4.0]  # of two replies, added up
 
 
 class Together(Random):
@@ -75,7 +77,10 @@ def test_a_tree_that_is_full_begins_anew_and_play_does_not_notice(monkeypatch):
     requests = requests_of("leduc_poker", "ab")
     expected = play_with(requests, dict.fromkeys("ab", Random()))
     monkeypatch.setattr(drawn_matches, "MOST_NODES", 3)
+    begin, begun = Lineup._begin, []
+    monkeypatch.setattr(Lineup, "_begin", lambda lineup: begun.append(1) or begin(lineup))
     assert play_with(requests, dict.fromkeys("ab", Random())) == expected
+    assert len(begun) == 1 + len(requests), "every match takes more than three positions"
     assert play_with(requests, dict.fromkeys("ab", Together())) == expected
 
 
@@ -178,3 +183,44 @@ def test_choices_are_asked_once_a_position_and_in_the_matches_order():
 
     play_with(requests_of("kuhn_poker", "ab", 200), dict.fromkeys("ab", Counting()), in_flight=200)
     assert [len(set(batch)) for batch in asked] == [3, 6, 3], "by cards; the second seat after a pass and a bet"
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_choice_is_drawn_by_its_shares_and_all_of_its_tokens_are_counted(alone):
+    """Shares need not come to one, as sums of rounded ones do not; an engine that speaks twice counts both replies."""
+
+    class Weighing(Random):
+        def sample(self, requests):
+            raise AssertionError("every match is drawn")
+
+        def choices(self, requests):
+            return [
+                DrawnChoice([Reply(a, TokenTrace("w", (1, 2, 3), (4, 5), (0.0, 0.0), None)) for a in one.legal], SHARES)
+                for one in requests
+            ]
+
+    Weighing.alone, engine = alone, Weighing()
+    episodes = play_with(requests_of("kuhn_poker", "ww", 400), {"w": engine})
+    turns = [turn for episode in episodes for turn in episode.turns]
+    assert sum(turn.action == "bet" for turn in turns) / len(turns) == pytest.approx(0.75, abs=0.06)
+    assert engine.tokens == 5 * len(turns) > 5 * 800 - 1
+
+
+def test_trees_are_forgotten_as_soon_as_one_of_the_engines_has_changed():
+    engines = {"a": Random(), "b": Random()}
+    engines["a"].changes = 5
+    lineups = Lineups(lambda name: load_roles(make_game(name).spec), make_game, engines.__getitem__)
+    [request] = requests_of("kuhn_poker", "ab", 1)
+    first = lineups.of(request)
+    lineups.forget_old()
+    assert lineups.of(request) is first
+    engines["b"].changes += 1
+    lineups.forget_old()
+    assert lineups.of(request) is not first
+
+
+@pytest.mark.parametrize("change", [{"tools": ("add",)}, {"probes": ("belief",)}])
+def test_a_role_that_does_more_than_reply_is_the_referees(change):
+    [request] = requests_of("kuhn_poker", "ab", 1)
+    roles = [role.model_copy(update=change) for role in load_roles(make_game("kuhn_poker").spec)]
+    assert lineup_of(request, Random(), roles=roles) is None

@@ -272,6 +272,7 @@ from arena.serving.chat_server import ChatServer
 from arena.serving.completions import Completions
 from arena.serving.requests import Served
 from roles.truncation import NO_TRUNCATION
+from support.memory import most_resident
 import openai
 
 lm = kuhn_pocket()
@@ -280,7 +281,7 @@ with Completions(lm, "main") as completions:
     with ChatServer(("127.0.0.1", 0), completions, Served("main", 0, 1.0, NO_TRUNCATION, 16)) as server:
         client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=100)
         chat = [{"role": "user", "content": "Your card: J " * 20}]
-        begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        begun = most_resident()
         numbers = [str(i) for i in range(10_000)]
         for choice in ([f"{i:0>1000}" for i in numbers], numbers, ["x" * 200 + i for i in numbers[:900]]):
             try:
@@ -290,7 +291,7 @@ with Completions(lm, "main") as completions:
                 print(answer.choices[0].message.content in choice)
             except openai.BadRequestError as error:
                 print(error.status_code)
-        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - begun) >> 10)
+        print((most_resident() - begun) >> 20)
 """
 
 

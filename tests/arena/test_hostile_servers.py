@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import time
 import tracemalloc
 import zlib
 from contextlib import closing
@@ -173,6 +174,19 @@ def test_an_answer_that_cannot_be_used_is_an_illegal_reply(trouble, tmp_path):
     remote = [turn for turn in episodes[0].turns if turn.player == "a"]
     assert [turn.action for turn in remote] == [None, None]  # it may retry once
     assert all(len(turn.reply) <= 100_000 for turn in remote)
+
+
+def test_an_answer_that_does_not_come_is_an_illegal_reply_where_set_so(tmp_path):
+    def answer():
+        time.sleep(0.3)
+        return completion("x")
+
+    episodes, usage = played(answer, tmp_path, timeout=0.05, late="empty")
+    assert {episode.end for episode in episodes} == {EndReason.FORFEIT}
+    assert all(turn.reply == "" for episode in episodes for turn in episode.turns if turn.player == "a")
+    assert usage.unusable == 4  # two matches, each retried once by the role
+    with pytest.raises(EngineError, match=r"no answer within 0\.05 seconds"):
+        played(answer, tmp_path, timeout=0.05)
 
 
 @pytest.mark.parametrize("trouble", STOPS)

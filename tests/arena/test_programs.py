@@ -234,7 +234,7 @@ def test_lies_are_refused_and_the_turn_goes_on(lm):
         assert play(client, content=said)["content"] == said
         with refused(openai.APIStatusError, 410, "played already"):
             play(client, content=said)
-        with refused(openai.AuthenticationError, 401, "The API key is that of no turn"):
+        with refused(openai.AuthenticationError, 401, "The API key belongs to no turn"):
             play(run.client, content=said)
 
 

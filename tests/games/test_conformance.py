@@ -11,7 +11,7 @@ from support.matches.high_card import HighCard
 
 from games.common import plugins
 from games.conformance import check_game, faults
-from games.spec import Choices
+from games.spec import Choices, Utility
 from league.cli import main
 
 
@@ -119,6 +119,59 @@ class Draws(HighCard):
         self.cards, self.said = random.sample(range(1, 5), 2), []
 
 
+class PaysByCards(HighCard):
+    """The seats share what lies on the table, which is another sum in every match."""
+
+    spec = replace(HighCard.spec, utility=Utility.CONSTANT_SUM, min_return=0.0, max_return=9.0)
+
+    def returns(self):
+        return tuple(map(float, self.cards)) if self.to_act() is None else (0.0, 0.0)
+
+
+class ViewsLater(HighCard):
+    """Once something was said, a copy shows its match until it is moved itself."""
+
+    def copy(self):
+        other = super().copy()
+        other.shown = self if self.said else None
+        return other
+
+    @property
+    def said(self):
+        return self.heard if self.shown is None else self.shown.said
+
+    @said.setter
+    def said(self, words):
+        self.heard, self.shown = words, None
+
+
+class Absentminded(HighCard):
+    """One seat speaks three times, and knows its first word and how often it has spoken."""
+
+    spec = replace(HighCard.spec, seats=1, max_turns=3, utility=Utility.GENERAL_SUM, has_chance=False)
+
+    def to_act(self):
+        return 0 if len(self.said) < 3 else None
+
+    def observe(self, seat):
+        return self.information_state(seat)
+
+    def information_state(self, seat):
+        return f"{self.said[:1]} {len(self.said)}"
+
+    def returns(self):
+        return (0.0,)
+
+    def undealt(self):
+        return type(self)()
+
+    def chance_outcomes(self):
+        return ()
+
+    def apply_chance(self, outcome):
+        raise ValueError(outcome)
+
+
 PLANTED = [  # a defect, the check that names it, and what its sentence says
     (PaysBoth, "utility", "returns are not zero-sum, as the spec says"),
     (PaysTwice, "rewards", "rewards sum to"),
@@ -141,6 +194,9 @@ PLANTED = [  # a defect, the check that names it, and what its sentence says
     ),
     (TakesAnything, "refusals", "is not refused with ValueError"),
     (HidesNothingItSays, "hidden", "perfect_information = True, and what seat 0 knows does not tell"),
+    (PaysByCards, "utility", r"returns are not constant-sum, as the spec says: .* sum to \d, others to \d"),
+    (ViewsLater, "copies", "a copy moves with its match, of which it was made at turn 1"),
+    (Absentminded, "tree", "the information state of seat 0, .* forgets what it saw or did"),
     (Draws, "seeds", "it draws from, or seeds, the process's own generators"),
 ]
 
@@ -155,7 +211,7 @@ def test_a_planted_defect_is_named_with_where_it_was_seen(game, name, sentence):
     found = results[name]
     assert found.state == "fail"
     assert re.search(sentence, found.sentence)
-    if name not in ("hidden", "facts"):
+    if name not in ("hidden", "facts", "tree"):
         assert found.sentence.startswith("Seed ")
     if name in ("facts", "ends"):  # nothing else is said of a game that does not play
         assert {result.state for key, result in results.items() if key not in ("facts", "ends")} == {"skip"}

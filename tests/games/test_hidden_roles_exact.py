@@ -106,7 +106,7 @@ class OpenSpielState(pyspiel.State):
 
 
 @pytest.mark.parametrize(
-    ("name", "twin"), [(SILENT, OpenSpielSilence), pytest.param(SMALL, OpenSpielRoles, marks=pytest.mark.slow)]
+    ("name", "twin"), [(SILENT, OpenSpielSilence), pytest.param(SMALL, OpenSpielRoles, marks=pytest.mark.thorough)]
 )
 def test_the_small_variants_agree_with_the_same_games_written_for_openspiel(name, twin):
     kind = _type(twin.talk)
@@ -119,7 +119,7 @@ def test_the_small_variants_agree_with_the_same_games_written_for_openspiel(name
     assert states == len(sequence_form(name).keys)
 
 
-@pytest.mark.parametrize("name", [SILENT, pytest.param(SMALL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [SILENT, pytest.param(SMALL, marks=pytest.mark.thorough)])
 def test_exact_values_agree_with_brute_force(name):
     for table in (uniform_table(name), random_table(name, 5)):
         values = brute_force(make_game(name).undealt(), table)

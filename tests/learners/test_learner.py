@@ -186,6 +186,26 @@ def test_an_engine_that_played_other_weights_stops_the_run(trajectories, inner_s
     assert learner.updates == 0
 
 
+@pytest.mark.parametrize("inner_steps", [1, 2])
+def test_or_its_batch_is_left_out_and_the_next_one_is_learned_from(trajectories, inner_steps):
+    learner, steps = policy(), STEPS._replace(inner_steps=inner_steps, drops=True)
+    with torch.no_grad():
+        for parameter in learner.parameters.values():
+            parameter.mul_(1.3)
+    before, batch = weights(learner), batch_of(trajectories)
+    metrics = update(learner, batch, PLAIN, steps)
+    assert metrics["dropped"] == 1.0
+    assert metrics["gap"] > steps.max_gap
+    assert metrics["ratio_outside"] > 0.0
+    assert torch.equal(weights(learner), before)
+    assert all(parameter.grad is None for parameter in learner.parameters.values())
+    assert not learner.optimizer.state
+    assert learner.updates == 0
+    assert "dropped" not in update(learner, batch, PLAIN, steps._replace(max_gap=9.0))
+    assert learner.updates == 1
+    assert not torch.equal(weights(learner), before)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_an_advantage_that_is_no_number_stops_the_run(trajectories, bad):
     learner, advantages = policy(), [[0.5] * len(t.turns) for t in trajectories]

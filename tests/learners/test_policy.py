@@ -5,13 +5,13 @@ import math
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from support.models import adapter_memory
 from support.models.pocket import pocket
+from support.source import ROOT
 
 from arena.lm.lora import Adapters, AdapterShape
 from games.common.errors import UsageError
@@ -167,7 +167,7 @@ def test_two_adapters_keep_less_than_a_fifth_more_than_one():
 def test_a_process_with_two_adapters_peaks_less_than_a_fifth_above_one():
     def peak(kind, number):
         words = [sys.executable, adapter_memory.__file__, kind, str(number)]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
         done = subprocess.run(words, env=environment, capture_output=True, check=True, text=True)
         return json.loads(done.stdout)["peak"]
 

@@ -36,6 +36,15 @@ turns = st.builds(
 )
 
 
+def test_tokens_are_those_of_replies():
+    trace = TokenTrace("main", (1, 2, 3), (4, 5), (0.0, 0.0), None)
+    turn_of = [Turn(0, "first", "main", "", (), "", "", 0.0, t) for t in (trace, None, trace)]
+    buffer = TrajectoryBuffer()
+    for turns in (turn_of, turn_of[:2]):
+        buffer.add([Trajectory("g", "first", "main", 0, 0, 0, ("main",), tuple(turns), (0.0,), 0.0)], [], [], [])
+    assert buffer.tokens == 6
+
+
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 60))
 def test_subsample_keeps_whole_groups_of_every_game_up_to_the_limit(groups, size, limit):
     buffer, index = TrajectoryBuffer(), 0

@@ -8,6 +8,8 @@ import pytest
 from support.matches.seat_outside import own_returns
 from support.source import ROOT
 
+from league.cli import main
+
 pytest.importorskip("mcp", reason="mcp is not installed here: make test-outward has it")
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -24,6 +26,21 @@ async def conversation(talk, against="random"):
     async with stdio_client(server) as (reads, writes), ClientSession(reads, writes) as session:
         await session.initialize()
         return await talk(session)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["always:raise", "--game", "kuhn_poker"], "cannot play kuhn_poker"),
+        (["equilibrium", "--game", "chess"], "chess"),
+        (["random", "--game", "kuhn_poker", "--engine", "vllm"], "there is no language model among random"),
+        (["random", "--game", "kuhn_poker", "--player", "x.toml"], "leave them out with --mcp"),
+        (["random", "--game", "lookup_chain"], "open matches of other games"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_a_client_comes(words, said, capsys):
+    assert main(["serve", *words, "--mcp"]) == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow

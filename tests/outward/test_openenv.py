@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from support.matches.seat_outside import own_returns
-from support.pages import blocks
+from support.pages import blocks, page_of
 from support.source import ROOT
 
 from league.cli import main
@@ -16,7 +16,7 @@ from league.cli import main
 pytest.importorskip("openenv", reason="openenv is not installed here: make test-outward has it")
 from openenv.core import GenericEnvClient
 
-PAGE = ROOT / "docs" / "doors.md"
+PAGE = page_of("doors")
 
 
 @pytest.fixture(scope="module")
@@ -129,5 +129,5 @@ from transformers import AutoModelForCausalLM
 print(trainer.state.global_step)
 before = dict(AutoModelForCausalLM.from_pretrained(sys.argv[1]).named_parameters())
 print(max(float((weight - before[name]).abs().max()) for name, weight in trainer.model.named_parameters()))
-print(*rollouts(["3"] * 8, trainer)["match_return"])
+print(*trainer.rollout_func(["3"] * 8, trainer)["match_return"])
 """

@@ -50,7 +50,7 @@ def test_rewards_are_the_returns_of_the_leagues_own_matches(environment):
         )
         for number in range(40)
     ]
-    roles = league.load_config("pocket")
+    roles = league.load_config("pocket-returns")
     from league.config.load import run_roles
 
     episodes = play(requests, roles_of=run_roles(roles).__getitem__, engine_of=players.__getitem__, make_game=make_game)

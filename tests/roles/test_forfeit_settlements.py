@@ -3,8 +3,10 @@
 import random
 
 import pytest
+from support.matches.aec_envs import wordy
 
-from games.registry import make_game
+from games.common import plugins
+from games.registry import make_game, register_environment
 from games.secured_returns import secured_returns
 from games.spec import Choices, Utility
 from roles.conduct import settle_forfeit
@@ -32,6 +34,8 @@ COUNTABLE = (  # of which every course from every position is played
     "debate(boxes=2,asks=2)",
     "hidden_roles(seats=3,days=1,form=1)",
     "simple_negotiation(goods=2,stock=1,most=2,turns=2,form=1)",
+    "kuhn_poker(players=3)",
+    "goofspiel(players=3,num_cards=3)",
     "replaced(kuhn_poker,turn=1)",
     "permuted(pair_arithmetic)",
 )
@@ -44,6 +48,7 @@ LARGE = (  # of which courses are drawn
     "hidden_roles(seats=6,days=1,form=1)",
     "negotiation",
     "oh_hell",
+    "leduc_poker(players=3)",
     "sheriff",
     "simple_negotiation",
 )
@@ -83,6 +88,12 @@ def positions(game, seeds):
             game.apply(rng.choice(legal(game)))
 
 
+def cards(seed):
+    game = make_game("kuhn_poker(players=3)")
+    game.reset(seed)
+    return ["JQKA".index(game.observe(seat).removeprefix("Your card: ")[0]) for seat in range(3)]
+
+
 def played(name, actions):
     game = make_game(name)
     for action in actions:
@@ -95,9 +106,13 @@ def test_no_legal_course_pays_the_offender_less_or_another_less_than_it_is_sure_
     for game in positions(make_game(name), range(8)):
         courses, offender = endings(game), game.to_act()
         settled = settle_forfeit(game, offender, Conduct())
+        if game.spec.utility is Utility.ZERO_SUM:
+            assert sum(settled) == pytest.approx(0.0)
         for seat, (least, paid) in enumerate(zip(map(min, *courses, courses[0]), game.returns(), strict=True)):
             if seat == offender:
                 assert settled[seat] <= least + EPSILON
+            elif game.spec.utility is Utility.ZERO_SUM:
+                assert settled[seat] >= least - EPSILON, (seat, game.observe(seat))
             elif game.spec.utility is not Utility.IDENTICAL:
                 assert settled[seat] == pytest.approx(max(least, paid)), (seat, game.observe(seat))
 
@@ -114,6 +129,54 @@ def test_in_a_large_game_a_settlement_lies_between_the_bounds_and_below_some_cou
         for seat in set(range(spec.seats)) - {offender}:
             assert spec.min_return - EPSILON <= settled[seat] <= spec.max_return + EPSILON
             assert settled == settle_forfeit(game, offender, Conduct())  # whatever is drawn for it
+
+
+def test_who_is_sure_of_a_pot_gets_it_however_many_share_what_a_third_forfeits():
+    """Kuhn poker of three, two bets of 1 to come: the last to act faces a bet that the second has folded to."""
+    game = make_game("kuhn_poker(players=3)")
+    game.reset(next(seed for seed in range(99) if cards(seed)[0] > cards(seed)[2]))
+    for action in ("bet", "pass"):
+        game.apply(action)
+    # The bettor wins 1 + 1, or 1 + 2 if it is called; who has folded has lost 1. Without either sure, both would get 1.
+    assert settle_forfeit(game, 2, Conduct()) == pytest.approx((2.5, -0.5, -2.0))
+
+
+UNLISTED = {  # others' games, and those whose courses are not played: replies are free words, or open matches
+    "textarena": "textarena:LiarsDice-v0(least=-9,most=9,seats=3)",
+    "pettingzoo": "pettingzoo:support.matches.aec_envs.wordy(least=-4,most=4,seats=3)",
+    "submatches": "lookup_chain",
+    "a match of a proposer": "propose_programs",
+}
+
+
+@pytest.mark.parametrize("name", UNLISTED.values(), ids=UNLISTED)
+def test_where_no_course_is_known_the_bounds_of_the_game_hold(name, monkeypatch):
+    """No course pays less than ``min_return``, which the offender gets, and no other seat gets less than that."""
+    monkeypatch.setattr(plugins, "_registered", {})
+    register_environment("support.matches.aec_envs.wordy", wordy)
+    if name.startswith("textarena:"):
+        pytest.importorskip("textarena")
+    game = make_game(name)
+    game.reset(0)
+    spec, offender = game.spec, game.to_act()
+    settled = settle_forfeit(game, offender, Conduct())
+    assert settled[offender] == spec.min_return
+    assert all(spec.min_return <= paid <= spec.max_return for paid in settled)
+    if spec.utility is not Utility.IDENTICAL:
+        assert all(p >= paid for s, (p, paid) in enumerate(zip(settled, game.returns(), strict=True)) if s != offender)
+
+
+@pytest.mark.parametrize("price", [0.0, 0.5, 30.0])
+@pytest.mark.parametrize("name", COUNTABLE[:10:3])
+def test_a_price_changes_what_the_offender_loses_and_nothing_for_others_but_where_all_sums_are_fixed(name, price):
+    """A price that is less than the game can cost may be the better course: it is the choice of who sets it."""
+    for game in positions(make_game(name), range(3)):
+        offender = game.to_act()
+        free, priced = (settle_forfeit(game, offender, Conduct(price=cost)) for cost in (None, price))
+        assert priced[offender] == -price
+        assert [p for seat, p in enumerate(priced) if seat != offender] == [
+            p for seat, p in enumerate(free) if seat != offender
+        ]
 
 
 def test_public_goods_by_hand():

@@ -168,8 +168,8 @@ def test_a_forfeit_keeps_a_zero_sum_game_zero_sum(seats, data):
 @pytest.mark.parametrize(
     ("game", "returns", "price", "settled"),
     [
-        (spec(Utility.ZERO_SUM, 3, -2.0, 4.0), (1.0, 0.0, -1.0), None, (1.0, -2.0, 1.0)),
-        (spec(Utility.ZERO_SUM, 3, -2.0, 4.0), (1.0, 0.0, -1.0), 0.5, (0.25, -0.5, 0.25)),
+        (spec(Utility.ZERO_SUM, 3, -2.0, 4.0), (1.0, 0.0, -1.0), None, (2.0, -2.0, 0.0)),
+        (spec(Utility.ZERO_SUM, 3, -2.0, 4.0), (1.0, 0.0, -1.0), 0.5, (1.25, -0.5, -0.75)),
         (spec(Utility.IDENTICAL, 2, 0.0, 10.0), (4.0, 4.0), None, (0.0, 0.0)),
         (spec(Utility.IDENTICAL, 2, 0.0, 10.0), (4.0, 4.0), 1.0, (-1.0, -1.0)),
         (spec(Utility.CONSTANT_SUM, 2, 0.0, 10.0), (3.0, 2.0), None, (10.0, 0.0)),

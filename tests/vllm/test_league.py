@@ -28,7 +28,7 @@ CONFIG = [
 
 
 def test_a_context_too_short_is_told_before_the_first_match(tmp_path):
-    config = settings.load("pocket", [*CONFIG, "policies.main.weights=lora", "engine.vllm.max_model_len=3"])
+    config = settings.load("pocket-returns", [*CONFIG, "policies.main.weights=lora", "engine.vllm.max_model_len=3"])
     with pytest.raises(UsageError, match=r"In trial matches of kuhn_poker, .* Set it to \d+ or more\."):
         train(config, tmp_path / "run")
     assert not Population(tmp_path / "run" / "population").all()
@@ -36,7 +36,7 @@ def test_a_context_too_short_is_told_before_the_first_match(tmp_path):
 
 @pytest.mark.parametrize("kind", ["lora", "full"])
 def test_a_league_trains_and_plays_from_its_folder(kind, tmp_path):
-    config = settings.load("pocket", [*CONFIG, f"policies.main.weights={kind}"])
+    config = settings.load("pocket-returns", [*CONFIG, f"policies.main.weights={kind}"])
     outcome = train(config, tmp_path / "run")
     assert (outcome.finished, outcome.iteration) == (True, 4)
     metrics = list(read_metrics(tmp_path / "run"))
@@ -55,7 +55,7 @@ def test_two_base_models_are_each_served_by_an_engine_of_its_own(tmp_path):
     """Of two widths and vocabularies, adapters and whole, they meet in training and from the run's folder."""
     bound = 'roles.policy={"kuhn_poker/first"="a", "kuhn_poker/second"="b"}'
     own = ["policies.a.weights=lora", "policies.b.model={hidden_size=256, vocabulary=320}"]
-    config = settings.load("pocket", [*CONFIG, "iterations=2", bound, *own])
+    config = settings.load("pocket-returns", [*CONFIG, "iterations=2", bound, *own])
     train(config, tmp_path / "run")
     gaps = {}
     for line in read_metrics(tmp_path / "run"):

@@ -46,7 +46,7 @@ def test_the_interval_is_students():
 
 def test_a_table_shows_every_seed_and_which_targets_were_missed():
     seeds = [seed(0), seed(1, tic_tac_toe_score=0.8), seed(2, kuhn_exploitability=0.11)]
-    text = page.table("pocket", ORIGIN | {"result": {"preset": "pocket", "seeds": seeds}})
+    text = page.table("returns", ORIGIN | {"result": {"preset": "pocket-returns", "seeds": seeds}})
     lines = {line.split(" | ")[0]: line for line in text.splitlines()}
     # t(2, 0.975) = 4.3027, s = 0.01732: 0.09 ± 0.0430.
     kuhn = "≤ 0.100 | 0.090 (0.047 to 0.133) | 0.080 | 0.080 | 0.110 | no (2 of 3) |"
@@ -54,6 +54,14 @@ def test_a_table_shows_every_seed_and_which_targets_were_missed():
     assert lines["| tic-tac-toe: score against random, 400 matches"].endswith("0.900 | 0.800 | 0.900 | no (2 of 3) |")
     assert lines["| illegal replies"].endswith("| ≤ 0.0% | 0.0% | 0.0% | 0.0% | 0.0% | yes |")
     assert "at commit 0123456789: 2 cores of Some CPU" in text
+
+
+def test_of_many_seeds_a_table_shows_the_spread():
+    seeds = [seed(number, kuhn_exploitability=0.01 * number, processor_seconds=9.0) for number in range(1, 9)]
+    lines = page.table("pocket", ORIGIN | {"result": {"preset": "pocket", "seeds": seeds}}).splitlines()
+    assert lines[2].endswith("| lowest | median | highest | met |")
+    [kuhn] = [line for line in lines if line.startswith("| Kuhn poker: exploitability of the last main")]
+    assert kuhn.split(" | ")[3:6] == ["0.010", "0.045", "0.080"]
 
 
 def test_conditions_are_compared_seed_by_seed():
@@ -213,7 +221,13 @@ def test_a_preset_is_a_sweep_that_asks_every_command_once(monkeypatch, tmp_path)
 def test_every_figure_that_is_shown_is_measured():
     assert set(page.ROWS) == set(PARTS) - set(STUDIES) - {
         *("tabular", "until", "settling", "solvers", "textarena", "defence", "injections"),
+        "large_games",
     }
-    for part, preset in (("pocket", "pocket"), ("long", "pocket-long"), ("free", "pocket-free")):
-        measured = {"seconds", "peak_memory_gb", *presets.QUESTIONS[preset]}
+    for part, preset in (
+        ("pocket", "pocket"),
+        ("returns", "pocket-returns"),
+        ("long", "pocket-long"),
+        ("free", "pocket-free"),
+    ):
+        measured = {*presets.COST, *presets.QUESTIONS[preset]}
         assert {row.key for row in page.ROWS[part]} <= measured

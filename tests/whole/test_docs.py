@@ -34,6 +34,13 @@ def test_every_matchmaking_rule_has_a_weight():
     assert set(SharesConfig.model_fields) == {SELF_PLAY, *OPPONENT_RULES}
 
 
+def test_the_release_has_one_number_and_one_date():
+    text = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("setup.py", "CITATION.cff", "CHANGELOG.md")}
+    [version, date] = re.search(r"^## ([\d.]+) \(([\d-]+)\)$", text["CHANGELOG.md"], flags=re.M).groups()
+    assert f'version="{version}",' in text["setup.py"]
+    assert {f"version: {version}", f"date-released: {date}"} <= set(text["CITATION.cff"].splitlines())
+
+
 # Everything that the pages name
 
 

@@ -71,7 +71,17 @@ def trained(package):
     others = ("plea", "watch")  # packages of the page that have tests of their own
     given = [words for words in commands(EXTENDING, "league") if not any(name in " ".join(words) for name in others)]
     asked = [[*words, *OVERRIDES] if words[0] == "train" else words for words in given]
-    assert [words[0] for words in asked] == ["check", "train", "standings", "match", "play", "match", "show"]
+    assert [words[0] for words in asked] == [
+        "check",
+        "match",
+        "train",
+        "standings",
+        "match",
+        "play",
+        "match",
+        "credit",
+        "show",
+    ]
     return package, league(package, *asked, input="1\n" * 10)
 
 

@@ -42,7 +42,8 @@ def trained(folder, plugin, *settings):
     for file, text in FILES.items():
         (folder / file).write_text(text, encoding="utf-8")
     words = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
-    command = [sys.executable, "-m", "league", "train", "pocket", "--game", "kuhn_poker", "--plugin", plugin, *words]
+    train = [sys.executable, "-m", "league", "train", "pocket-returns", "--game", "kuhn_poker"]
+    command = [*train, "--plugin", plugin, *words]
     done = subprocess.run(
         [*command, "--run-dir", "run"],
         cwd=folder,

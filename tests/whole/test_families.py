@@ -74,7 +74,7 @@ def test_an_entry_from_outside_has_its_settings_checked_described_and_kept(recip
     near = key[:-1]
     with pytest.raises(UsageError, match=rf"no key named '{near}'\. Did you mean {key}"):
         load(f"{recipe}.toml", [*TINY, f"{near}=1"])
-    other = load("pocket", TINY)
+    other = load("pocket-returns", TINY)
     assert other.plugins == ()
     assert f"'{name}'" not in str(
         other.model_dump(exclude_none=True, exclude={"async_learners"})
@@ -137,8 +137,8 @@ def test_a_start_rule_from_outside_may_refuse_a_run():
 
     START_RULES.register("fussy", StartRule(lambda starts, moment: [1.0] * len(starts), check=refuse))
     with pytest.raises(UsageError, match="not with seed 7"):
-        load("pocket", ["starts.rule=fussy", "seed=7"])
-    load("pocket", ["seed=7"])
+        load("pocket-returns", ["starts.rule=fussy", "seed=7"])
+    load("pocket-returns", ["seed=7"])
 
 
 def test_a_name_that_the_table_has_cannot_be_an_entrys():
@@ -156,7 +156,7 @@ def test_an_own_entry_with_settings_gets_its_table_too(monkeypatch):
         depth: int = 3
 
     monkeypatch.setitem(BRANCHING_RULES, "ours", Entry(print, Settings, description="ours"))
-    config = load("pocket", ["branching.rule=ours", "branching.ours.depth=5", "branching.replies=100000"])
+    config = load("pocket-returns", ["branching.rule=ours", "branching.ours.depth=5", "branching.replies=100000"])
     assert settings_of(config, "branching", "ours") == Settings(depth=5)
-    assert load("pocket", ["branching.rule=ours", "branching.replies=100000"]).branching.ours.depth == 3
+    assert load("pocket-returns", ["branching.rule=ours", "branching.replies=100000"]).branching.ours.depth == 3
     assert config.plugins == ()

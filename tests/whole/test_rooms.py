@@ -23,6 +23,7 @@ ORDER = {
     "arena": (
         "errors",
         "records",
+        "packed",
         "probes",
         "flops",
         "lm",
@@ -91,6 +92,7 @@ EXCEPTIONS = {
     ("short", "arena/lm/decoding/mixed_adapters.py"): "one way to decode: several adapters in one pass",
     ("short", "arena/lm/finite.py"): "one refusal, which play and learning share",
     ("short", "arena/match_rng.py"): "one stream of seeds",
+    ("short", "arena/packed.py"): "one format, which arena and learners pack their records in",
     ("short", "arena/remote/secret.py"): "the key of a server stands in one file that can be read whole",
     ("short", "arena/remote/usage.py"): "a record that interfaces and commands share",
     ("short", "arena/samplers/trie_sampling.py"): "one step that engines share",
@@ -129,6 +131,7 @@ EXCEPTIONS = {
     ("short", "league/population/storage/members.py"): "records that matchmaking and training share",
     ("short", "league/theory/exact/least_exploitable.py"): "one solver",
     ("short", "league/theory/exact/regret.py"): "both exact regrets, from one paper",
+    ("short", "league/training/checkpoints/played.py"): "one kind of file of a run",
     ("short", "league/training/learning/cold_start.py"): "one phase of a run",
     ("short", "league/training/loop/interrupt.py"): "Ctrl-C in one file",
     ("short", "league/training/loop/readiness.py"): "what is refused before a run has a folder",

@@ -258,7 +258,7 @@ def test_a_runs_plugins_are_not_loaded_unasked(run, stranger, capsys):
         assert "add --plugin strangers_module; or, for good, a line" in capsys.readouterr().err
     assert main(["replay", str(run), "--list"]) in (0, 2)  # which needs no plugin
     assert "strangers_module" not in capsys.readouterr().err
-    for read in (lambda: open_run(run).config, lambda: load("pocket", ['plugins=["strangers_module"]'])):
+    for read in (lambda: open_run(run).config, lambda: load("pocket-returns", ['plugins=["strangers_module"]'])):
         with pytest.raises(UsageError, match="From Python, import it first"):
             read()
     assert not (stranger / "pwned").exists()
@@ -326,8 +326,8 @@ def test_what_a_run_of_a_named_plugin_needs_is_kept_and_told(stranger, monkeypat
     facts = "(least=-2,most=20)"
     for game in (f"pettingzoo:strangers_module.auction{facts}", f"pettingzoo:strangers_module{facts}"):
         for name in (game, f"renamed({game})"):
-            assert load("pocket", games=[name]).plugins == ("strangers_module",)
-    assert load("pocket").plugins == ()
+            assert load("pocket-returns", games=[name]).plugins == ("strangers_module",)
+    assert load("pocket-returns").plugins == ()
     assert how_to_resume(Path("x")) == "league sweep --resume --run-dir x --plugin strangers_module"
     code = "from games.registry import make_game; print(make_game('pettingzoo:strangers_module.auction').spec.seats)"
     child = [sys.executable, "-c", code]  # which inherits what was chosen
@@ -381,8 +381,8 @@ def test_a_suite_and_an_anchor_name_no_code(stranger, capsys):
     assert "Traceback" not in capsys.readouterr().err
     settings = ['games."pettingzoo:strangers_module".matches=8']
     with pytest.raises(UsageError, match="add --plugin strangers_module"):
-        load("pocket", settings)
+        load("pocket-returns", settings)
     with pytest.raises(UsageError, match="no scripted player named"):
-        train(load("pocket", ['evaluation.anchors=["strangers_module:1"]']), stranger / "new")
+        train(load("pocket-returns", ['evaluation.anchors=["strangers_module:1"]']), stranger / "new")
     assert plugins.listed() == []
     assert not (stranger / "pwned").exists()

@@ -15,6 +15,7 @@ from support.pages import PAGES, page_of
 from support.source import PACKAGES, ROOT
 
 SMALL = ["iterations=2", "snapshot_every=1", "games={kuhn_poker={matches=16}}", "cold_start.steps=2"]
+KINDS = (".md", ".ipynb", ".png", ".svg")  # of what `league show docs` shows
 POINTERS = re.compile(r"league show docs ([a-z_]+)")
 
 
@@ -73,7 +74,7 @@ def test_a_wheel_outside_the_repository_trains_and_shows_its_pages(place):
     folder, wheel, league = place
     with zipfile.ZipFile(wheel) as content:
         names = set(content.namelist())
-    pages = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*") if path.is_file()]
+    pages = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*") if path.suffix in KINDS]
     assert {f"league/{path.as_posix()}" for path in pages} <= names
     assert {"league/presets/pocket.toml", "roles/cards/kuhn_poker.toml", "league/py.typed"} <= names
     alone = {"PYTHONPATH": "", "OMP_NUM_THREADS": "1"}

@@ -78,6 +78,14 @@ def _attend(
     return mixed.reshape(rows, heads, length, width).transpose(1, 2).contiguous(), None
 
 
+def attend_as(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, prefix: KeysValues | None
+) -> Tensor:
+    """Return what an attention module computes with this interface, behind a prefix if one is given.  # [B, S, H, D]"""
+    settings = {} if prefix is None else {"shared_prefix": prefix}
+    return _attend(module, query, key, value, mask, dropout=0.0, scaling=module.scaling, **settings)[0]
+
+
 def _allowed(mask: Tensor | None, length: int, keys: int, device: torch.device) -> Tensor:
     """Return which of its sequence's keys each query, the last ``length``, may attend to.  # [B or 1, 1, S, K]"""
     if mask is None:

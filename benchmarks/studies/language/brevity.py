@@ -27,7 +27,7 @@ SETTINGS = (
     "evaluation.matches=0",
     "matchmaking.group_size=8",
     "credit.rule=gdpo",
-    "alarms.illegal_stop=1.0",  # who is paid enough for saying nothing says nothing: the end of the front
+    "alarms.stop=[]",  # who is paid enough for saying nothing says nothing: the end of the front
 )
 COLUMNS = {"tokens": "tokens of a seat, a match", "illegal": "illegal replies", "seconds": "seconds"}
 

@@ -66,7 +66,7 @@ def bred(config: RunConfig, folder: Path) -> dict[str, Any]:
 def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return its table."""
     if study == "distilling":
-        config = load_config("pocket", *DISTILLING, f"games={{{LEDUC}={{matches=1024}}}}")
+        config = load_config("pocket-returns", *DISTILLING, f"games={{{LEDUC}={{matches=1024}}}}")
         figures = measure_runs({"distilled": config}, seeds, distilled, keep, workers)
         conditions = [{"name": "the distilled model", "runs": [figures["distilled", seed] for seed in seeds]}]
         columns = {"mixture": "the mixture", "ratio": "÷ mixture", "kl": "KL, nats", "newest": "newest snapshot"}

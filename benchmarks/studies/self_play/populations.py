@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.studies.runs import Result, a_policy_per_role, load_settings, measure_runs, run_study
 from league import RunConfig, open_run
+
+if TYPE_CHECKING:
+    from league.lab.sweeps.questions import Question
 
 SHERIFF = "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)"
 THREE = "kuhn_poker(players=3)"
@@ -55,7 +58,7 @@ MEASURED = {"exploitability": "the newest snapshot", "mixture_exploitability": "
 GAPS = {"cce_gap": "CCE gap of the meta-strategy", "ce_gap": "CE gap of the meta-strategy"}
 
 
-def _drawn_by(name: str, *settings: str, **shares: float) -> Condition:
+def drawn_by(name: str, *settings: str, **shares: float) -> Condition:
     """Return a condition in which the given rules draw these shares of the matches, and others none."""
     shares = {"self_play": 0.0, "fictitious": 0.0} | shares
     return Condition(name, (*(f"matchmaking.{rule}={share}" for rule, share in shares.items()), *settings))
@@ -63,15 +66,15 @@ def _drawn_by(name: str, *settings: str, **shares: float) -> Condition:
 
 def _joint(solver: str) -> Condition:
     settings = (f"matchmaking.jpsro_solver={solver}", "matchmaking.response_from=best")
-    return _drawn_by(f"JPSRO, {solver.upper()}", *settings, jpsro=1.0)._replace(shared=False)
+    return drawn_by(f"JPSRO, {solver.upper()}", *settings, jpsro=1.0)._replace(shared=False)
 
 
 POPULATIONS = (
-    _drawn_by("self-play", self_play=1.0),
-    _drawn_by("fictitious play", self_play=0.5, fictitious=0.5),
-    _drawn_by("PSRO, Nash", psro=1.0),
-    _drawn_by("PSRO, least exploitable", "matchmaking.psro_solver=least_exploitable", psro=1.0),
-    _drawn_by(
+    drawn_by("self-play", self_play=1.0),
+    drawn_by("fictitious play", self_play=0.5, fictitious=0.5),
+    drawn_by("PSRO, Nash", psro=1.0),
+    drawn_by("PSRO, least exploitable", "matchmaking.psro_solver=least_exploitable", psro=1.0),
+    drawn_by(
         "PFSP and exploiters",
         "policies.probe.league_role=main_exploiter",
         "policies.rover.league_role=league_exploiter",
@@ -138,8 +141,14 @@ def measure(run_dir: Path, figures: Sequence[str]) -> dict[str, Any]:
 def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return the curves by game and condition."""
     study = STUDIES[name]
+    return curves_of(name, study, partial(measure, figures=tuple(study.figures)), seeds, (workers, keep))
+
+
+def curves_of(name: str, study: Study, measure: Question, seeds: Sequence[int], how: tuple[int, Path]) -> Result:
+    """Return the curves that ``measure`` gives of a study's runs by condition; ``how``: workers, folder."""
+    workers, keep = how
     configs = {_label(game, c): settings_of(study, game, c) for game in study.games for c in study.conditions}
-    figures = measure_runs(configs, seeds, partial(measure, figures=tuple(study.figures)), keep, workers)
+    figures = measure_runs(configs, seeds, measure, keep, workers)
     curves = [
         {
             "game": game,
@@ -158,7 +167,7 @@ def _label(game: str, condition: Condition) -> str:
     return f"{game}, {condition.name}"
 
 
-def _curve_lines(result: Result) -> Iterator[str]:
+def curve_summary(result: Result) -> Iterator[str]:
     """Yield a line for each game, condition and figure, with its last values."""
     for curve in result["curves"]:
         for condition in curve["conditions"]:
@@ -169,7 +178,7 @@ def _curve_lines(result: Result) -> Iterator[str]:
 
 def main() -> None:
     """Measure and print."""
-    run_study(__doc__, list(STUDIES), measure_study, _curve_lines)
+    run_study(__doc__, list(STUDIES), measure_study, curve_summary)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``inject_repair``: plant a bug in a program with tests, which others then mend (Wei et al. 2025, self-play SWE-RL).
+"""``inject_repair``: plant a bug in a program with tests, which others then repair (Wei et al. 2025, self-play SWE-RL).
 
 The deal gives the program. With ``form=0`` the seat writes the program with its bug; with ``form=1`` it chooses from a
 list which word to replace, and by which. What is no bug (``games.tasks.bugs``) pays the worst. ``reward`` is
@@ -39,7 +39,7 @@ class InjectRepair(ProposerGame):
         self._right = deal_right_program(seed, *self._shape)
 
     def observe(self, seat: int) -> str:
-        """Return the tests and the program, the bugs so far with how many mended them, and this one's beginning."""
+        """Return the tests and the program, the bugs so far with how many repaired them, and this one's beginning."""
         tests = "\n".join(f"{number} -> {result}" for number, result in self._right.tests)
         return f"{tests}\nProgram: {self._right.solution}\n{super().observe(seat)}"
 

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> Audited:
 
     page = None
     if arguments.output is not None or not (arguments.json or arguments.plan):
-        page = file_to_write(arguments.output or "audit.html", "-o")
+        page = file_to_write("audit.html" if arguments.output is None else arguments.output, "-o")
     endpoints = any(name.startswith("openai:") for name in arguments.players)
     beside = (page or Path("audit.html")).with_suffix(".answers.jsonl") if endpoints and not arguments.plan else None
     with kept_in(arguments.answers or beside) as answers, Engines(PlayerSettings.of(arguments), answers) as engines:

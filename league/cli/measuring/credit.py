@@ -52,7 +52,7 @@ _MEANING_PARTS = (
 )
 _MEANING_SAMPLED = (
     "cosine: of the turns' credit with what they were worth; 1 is in proportion. wrong: turns whose credit says the "
-    "opposite of what they were surely worth. ±: 95% intervals. Bias and noise are not told apart here."
+    "opposite of what they were surely worth. ±: 95% intervals. Bias and noise cannot be distinguished here."
 )
 
 
@@ -76,7 +76,6 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--signature",
         choices=("verl", "trl", "prime_rl", "league"),
-        default="verl",
         help="whose arrays the function of --with takes (default: verl)",
     )
     parser.add_argument("--batch", type=COUNT, default=512, metavar="N", help="matches of a batch (default: 512)")
@@ -113,8 +112,12 @@ def run(arguments: argparse.Namespace) -> CreditReport:
     from league.population.storage.run_dir import Run, find_run
 
     picture = picture_to_write(arguments.output, "-o")
-    text = arguments.given
-    given = [] if text is None else [foreign_rule(load_function(text), arguments.signature, text.rpartition(":")[2])]
+    text, signature = arguments.given, arguments.signature
+    if text is None and signature is not None:
+        raise UsageError(
+            f"--signature {signature} says whose arrays the function of --with takes: name one with --with."
+        )
+    given = [] if text is None else [foreign_rule(load_function(text), signature or "verl", text.rpartition(":")[2])]
     folder = find_run(arguments.target.partition("@")[0])
     run = None if folder is None else Run(folder)
     game = arguments.game or (arguments.target if run is None else _only_game(run))
@@ -384,7 +387,7 @@ def _nearest(rules: Sequence[RuleAccuracy]) -> str:
     best, *others = rules
     low = best.overall.cosine and best.overall.cosine.low
     near = [rule.rule for rule in others if low is not None and _high(rule.overall) >= low]
-    return f"{best.rule}; not to be told from it here: {', '.join(near)}." if near else f"{best.rule}."
+    return f"{best.rule}; not distinguishable from it here: {', '.join(near)}." if near else f"{best.rule}."
 
 
 def _high(accuracy: Accuracy) -> float:

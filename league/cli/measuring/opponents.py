@@ -141,7 +141,7 @@ def print_report(report: OpponentsReport, console: Console) -> None:
         console.print(f"{report.player} has no hidden states that can be read here, so there is no linear probe.")
     _print_prediction(f"Which of the {models.type.answers} is it?", models.type, console)
     if models.action is None:
-        console.print("\nThe other never chooses from a list after one of its turns, so nothing is to be predicted.")
+        console.print("\nThe other never chooses from a list after one of its turns, so there is nothing to predict.")
     else:
         _print_prediction(f"What will it do next, of {models.action.answers} actions?", models.action, console)
     if models.play is None:
@@ -191,7 +191,7 @@ def _share(share: Estimate | None) -> str:
 def _print_play(play: PlayValues, console: Console) -> None:
     """Print the return of play by a belief, from the least to the most knowledge."""
     console.print("\nWhat play by a belief is worth", style="bold")
-    console.print("Exact mean returns a match over both seats, beside one of these drawn evenly and not told:")
+    console.print("Exact mean returns a match over both seats, against one of these, without being told which:")
     rows = {
         "as it plays": play.itself,
         "an equilibrium": play.equilibrium,

@@ -167,7 +167,7 @@ def _sentences(report: RateReport) -> list[str]:
         sentences.append(f"They go round: {' beats '.join([*ratings.cycle, ratings.cycle[0]])}.")
     for game, worth in _seats(ratings):
         if worth is None:
-            sentences.append(f"{game}: what the first seat is worth cannot be told from who sits there.")
+            sentences.append(f"{game}: what the first seat is worth is unknown: the same players always sit there.")
         elif worth.low is not None and worth.high is not None and not worth.low <= 0.0 <= worth.high:
             sentences.append(
                 f"{game}: the first seat is worth {worth.mean:+.0f} points ({worth.low:.0f} to {worth.high:.0f})."

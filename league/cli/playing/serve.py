@@ -134,16 +134,23 @@ def _serve_seat(arguments: argparse.Namespace) -> int:
     door = "--openenv" if arguments.openenv else "--mcp"
     if not arguments.game:
         raise UsageError(f"{door} serves a seat of a game: name it with --game, for example --game kuhn_poker.")
+    if arguments.player or arguments.allow_host:
+        raise UsageError(f"--player and --allow-host are for a model that is served alone: leave them out with {door}.")
+    if arguments.mcp:  # a package that is missing is named before a model is loaded
+        from league.cli.python import mcp_server
+    else:
+        from league.cli.python import openenv_server
     settings = PlayerSettings(engine=arguments.engine, dtype=arguments.dtype, threads=arguments.threads)
     with Engines(settings) as engines:
+        matches = seat_matches(
+            arguments.game, arguments.snapshot, engines, seed=arguments.seed, rule=door.removeprefix("--")
+        )
+        engines.check_settings([arguments.snapshot])
+        for number in range(matches.spec.seats):  # who cannot play this game says so now, and a model is loaded
+            matches.begin(number)
         if arguments.mcp:
-            from league.cli.python import mcp_server
-
-            mcp_server.serve(seat_matches(arguments.game, arguments.snapshot, engines, seed=arguments.seed, rule="mcp"))
+            mcp_server.serve(matches)
             return 0
-        from league.cli.python import openenv_server
-
-        matches = seat_matches(arguments.game, arguments.snapshot, engines, seed=arguments.seed, rule="openenv")
         try:
             listening = socket.create_server((arguments.host, arguments.port))
         except OSError as error:

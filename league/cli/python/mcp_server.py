@@ -32,7 +32,7 @@ class Table:
         self._match: SeatMatch | None = None
 
     def begin(self, number: int | None) -> dict[str, Any]:
-        """Begin a match, the next one or that of a number, and return its first turn."""
+        """Begin a match, the next one or the one with this number, and return its first turn."""
         if number is not None and number < 0:
             raise ValueError(f"A match's number is 0 or more, not {number}.")
         self._match = self._matches.begin(next(self._numbers) if number is None else number)

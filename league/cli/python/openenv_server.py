@@ -3,7 +3,7 @@
 ``reset`` begins a match, of the number ``seed`` where one is given; ``step`` answers one turn with words. The
 observation has the chat that the league's own players are asked with, the reward is the seat's return when the match is
 over and 0 before, and equal numbers are equal matches. Any number of sessions play side by side.
-The only importer of openenv.
+The only importer of openenv's server.
 """
 
 from __future__ import annotations

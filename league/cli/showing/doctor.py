@@ -64,7 +64,7 @@ def print_report(report: Sequence[Check], console: Console) -> None:
     for check in report:
         table.add_row({"ok": "ok", "missing": "–", "wrong": "WRONG"}[check.state], check.name, check.found)
     console.print(table)
-    for state, head in (("wrong", "To mend:"), ("missing", "Not needed, but to be had:")):
+    for state, head in (("wrong", "To fix:"), ("missing", "Optional:")):
         todo = [check for check in report if check.state == state and check.do]
         if todo:
             console.print(f"\n{head}")

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from league.config import RunConfig
 
 EXAMPLES = (
-    "pocket --role kuhn_poker/first --run-dir runs/agents",
+    "pocket-returns --role kuhn_poker/first --run-dir runs/agents",
     "runs/agents --port 8002",
 )
-NOTES = "league show docs serving tells what a program asks. A run that has been begun goes on."
+NOTES = "league show docs serving says what a program asks. A run that has begun continues."
 
 
 def add_arguments(parser: Parser) -> None:

@@ -205,6 +205,6 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
         )
     if objective.policy_gradient == 0.0 and not (objective.distill or config.imitation.weight):
         raise UsageError(
-            "objective.policy_gradient = 0 learns nothing from returns, and nothing else is to be learned. Set it "
+            "objective.policy_gradient = 0 learns nothing from returns, and there is nothing else to learn. Set it "
             "above 0, or give objective.distill or imitation.weight a value."
         )

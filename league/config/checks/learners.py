@@ -21,6 +21,11 @@ def check_async_learners(config: RunConfig, bound: set[str]) -> None:
     """Raise UsageError, with what to set instead, for learner processes that cannot train the ``bound`` policies."""
     settings = config.async_learners
     _check_mode(config)
+    if config.checkpoint_every > 1 and settings.streams:
+        raise UsageError(
+            f"checkpoint_every = {config.checkpoint_every}: a stream saves its state after every iteration, because "
+            "matches go on with each version of the weights. Set it to 1, or async_learners.mode to another."
+        )
     if settings.processes == "none" and not settings.streams:
         if settings.max_staleness:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""What an audit comes to: sentences for people, in the order of the questions, and one JSON document."""
+"""What an audit found: sentences for people, in the order of the questions, and one JSON document."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from league.lab.audit.measures import EditEffect, Field, Forfeits
 from league.lab.audit.plan import PLANTED, Plan
 from league.population.evaluation.exploitability_report import ExploitabilityReport
 from league.population.evaluation.head_to_head import HeadToHead
+from league.theory.cycles import Cycle
 from league.theory.statistics import Estimate
 
 NARROW = 0.005  # of the span of a game's returns: a cycle with a narrower win is on the page, and no finding
@@ -62,7 +63,7 @@ def _progress(report: AuditReport) -> Iterator[Finding]:
             yield Finding(f"{text}, and loses to {', '.join(lost)}." if lost else f"{text}.", not lost)
     round_about = False
     for one in report.fields:
-        clear = [cycle for cycle in one.cycles if cycle.margin > NARROW * (one.spec.max_return - one.spec.min_return)]
+        clear = [cycle for cycle in one.cycles if is_clear(one, cycle)]
         round_about |= bool(clear)
         for cycle in clear[:SHOWN]:
             text = f"Players go round in {one.spec.alias}: {cycle}; the narrowest win is {number(cycle.margin)} a match"
@@ -141,6 +142,11 @@ def chance_of(found: int, controls: int) -> float:
     return math.fsum(math.comb(controls, number) * 0.05**number * 0.95 ** (controls - number) for number in numbers)
 
 
+def is_clear(met: Field, cycle: Cycle) -> bool:
+    """Return whether the narrowest win of a cycle is more than a trace of what the game can pay."""
+    return cycle.margin > NARROW * (met.spec.max_return - met.spec.min_return)
+
+
 def reads_labels(effect: EditEffect) -> bool:
     """Return whether an edit moves a strategy by more than noise, and by more than can be neglected."""
     return effect.moved - effect.noise > MOVED
@@ -155,6 +161,7 @@ def bounds(report: ExploitabilityReport) -> Estimate:
 
 def number(value: float, signed: bool = False) -> str:
     """Return a number with three decimals and a real minus sign."""
+    value = round(value, 3) + 0.0  # no negative zero
     return (f"{value:+.3f}" if signed else f"{value:.3f}").replace("-", "−")
 
 

@@ -256,6 +256,11 @@ def _run(name: str, call: Callable[[], Any]) -> Any:
     """Return what a stranger's code returns. Raises UsageError that says where it went wrong."""
     try:
         return call()
+    except SystemExit as error:
+        raise UsageError(f"{name} ended the program (sys.exit) where it should have returned.") from error
+    except SyntaxError as error:
+        where = f"line {error.lineno} of {Path(error.filename or name).name}"
+        raise UsageError(f"{name} is no Python that can be read, in {where}: {error.msg}.") from error
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"line {last.lineno} of {Path(last.filename).name}"
@@ -270,8 +275,8 @@ def _by_token(name: str, given: Any, rows: Rows) -> Advantages:
         given = given.detach().cpu().numpy()
     width, lengths = rows.rewards.shape[1], rows.lengths.tolist()
     try:
-        each = [np.asarray(row, np.float64) for row in given]
-    except (TypeError, ValueError):
+        each = [np.asarray(row).astype(np.float64, casting="same_kind") for row in given]
+    except (TypeError, ValueError, RuntimeError):  # no array, complex numbers, tensors that want a gradient
         raise UsageError(f"{name} returned {type(given).__name__}, and not one advantage a row or a token.") from None
     if len(each) == len(lengths) and all(row.ndim == 0 for row in each):
         each = [np.full(width, row) for row in each]

@@ -42,12 +42,17 @@ def write_page(path: Path, page: str) -> None:
 
 def signed(value: float | None, decimals: int = 3) -> str:
     """Return a number with its sign, or a dash."""
-    return DASH if value is None else f"{value:+.{decimals}f}".replace("-", MINUS)
+    return DASH if value is None else f"{_rounded(value, decimals):+.{decimals}f}".replace("-", MINUS)
 
 
 def plain(value: float | None, decimals: int = 3) -> str:
     """Return a number, or a dash."""
-    return DASH if value is None else f"{value:.{decimals}f}".replace("-", MINUS)
+    return DASH if value is None else f"{_rounded(value, decimals):.{decimals}f}".replace("-", MINUS)
+
+
+def _rounded(value: float, decimals: int) -> float:
+    """Return a rounded number, which is no negative zero."""
+    return round(value, decimals) + 0.0
 
 
 def short(value: float | None) -> str:

@@ -55,7 +55,7 @@ class BattleRatings(NamedTuple):
     """The ratings of all players, the best rating first, and what they were computed from."""
 
     players: list[RatedPlayer]
-    seats: dict[str, Estimate | None]  # what the first seat is worth, in points, by game; None: it cannot be told
+    seats: dict[str, Estimate | None]  # what the first seat is worth, in points, by game; None: not known
     cycle: tuple[str, ...]  # a shortest cycle among the leaders, each of whom beats the next; () for none
     battles: int
     deals: int
@@ -64,7 +64,7 @@ class BattleRatings(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """The fitted parameters: N players' θ, then δ of the games whose seat can be told [P]."""
+    """The fitted parameters: N players' θ, then δ of the games whose seat has an estimate [P]."""
 
     values: Floats  # [P]
     covariance: Floats  # [P, P]
@@ -208,7 +208,7 @@ def _components(battles: Battles) -> Ints:
 
 
 def _seated(battles: Battles) -> Ints:
-    """Return the games whose seat can be told from the players: not where the same ones always sit first."""
+    """Return the games whose seat's worth can be estimated: not where the same players always sit first."""
     every = np.arange(len(battles.games))
     places, signs, size = _design(battles, every)
     values, vectors = np.linalg.eigh(_outer(places, signs, np.ones(len(places)), size))
@@ -234,7 +234,7 @@ def _relative(fit: _Fit, component: Ints, degrees: int) -> list[Estimate]:
 
 
 def _seats(fit: _Fit, battles: Battles) -> dict[str, Estimate | None]:
-    """Return what the first seat of each game is worth, in points, and None where it cannot be told."""
+    """Return what the first seat of each game is worth, in points, and None where it cannot be estimated."""
     number = len(battles.players)
     found: dict[str, Estimate | None] = dict.fromkeys(battles.games)
     quantile = student_quantile(_degrees(battles))

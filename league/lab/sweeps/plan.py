@@ -19,6 +19,7 @@ from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import atomic_write, remove_leftovers
 from league.config import RunConfig
+from league.config.former import from_stored
 from league.config.load import load, parse_override, to_toml, validate
 from league.population.storage.run_dir import SWEEP_FILE
 
@@ -119,7 +120,7 @@ def load_sweep(folder: Path) -> Sweep:
         if table["layout"] not in LAYOUTS:
             raise UsageError(f"{path} has layout {table['layout']}; this league reads {LAYOUT}. Begin a new sweep.")
         runs = [
-            SweepRun(run["folder"], validate(tomllib.loads(run["config"])), run.get("condition", ""))
+            SweepRun(run["folder"], validate(from_stored(tomllib.loads(run["config"]))), run.get("condition", ""))
             for run in table["runs"]
         ]
         return Sweep(tuple(runs), table.get("tokens"), tuple(table.get("commands", ())))

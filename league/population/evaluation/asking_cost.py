@@ -34,7 +34,7 @@ class AskingCost(NamedTuple):
         text = f"{what} takes at most {self.requests:,} requests of {self.player}, about {self.input_tokens:,} tokens "
         text += f"read and at most {self.output_tokens:,} written"
         text += "" if self.money is None else f", for at most {self.money:,.2f}"
-        return f"{text}. AnswerStore that are kept already are not asked for, and log-probs make do with a few a state."
+        return f"{text}. Answers that are kept already are not asked for, and log-probs make do with a few a state."
 
     def plus(self, other: AskingCost) -> AskingCost:
         """Return both costs of one player together."""

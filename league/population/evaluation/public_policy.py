@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
 import random
+import re
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from arena.records import TabularInBulk
+from games.common.errors import UsageError
+from games.common.files import atomic_write
+from league.population.models.cache import cache_home
+from league.population.models.source import model_folder
 from league.population.players.player import Player
 from league.population.players.tabulating import PolicyReader
+from league.population.storage.immutable_folder import sha256
+from league.population.storage.run_dir import DISTILLED, STATE_FOLDER, Run
+from league.theory.public.bounds import Bounds, bounds
+from league.theory.public.from_openspiel import LargeGame
+from league.theory.public.goofspiel import Goofspiel, Policy
+from league.theory.public.goofspiel import mixture as mixture_of_bids
+from league.theory.public.goofspiel import positions as bid_positions
+from league.theory.public.goofspiel import read_policy as read_bids
+from league.theory.public.goofspiel import value as value_of_bids
 from league.theory.public.measures import best_responses, reach, returns
-from league.theory.public.reading import read_policy
+from league.theory.public.reading import Position, asker, first_positions, read_policy
 from league.theory.public.tree import Floats, PublicTree
+from roles.role import ReplyForm
+
+TIMED = 1024  # states by which it is guessed how long all take
+TABLES = "tables"  # the folder of stored tables
 
 
 class PublicValues(NamedTuple):
@@ -24,34 +48,195 @@ class PublicValues(NamedTuple):
     best_responses: tuple[float, float]  # by seat
 
 
-def public_values(player: Player, tree: PublicTree, tell: Callable[[int], object], seed: int = 0) -> PublicValues:
-    """Ask a player at every information state of a tree, and compute its best responses.
+def public_values(player: Player, game: LargeGame, tell: Callable[[int], object], seed: int = 0) -> PublicValues:
+    """Ask a player at every information state of a large game, and compute its best responses.
 
     ``tell`` gets the number of states that were asked, now and then. A mixture is its equivalent behaviour policy.
+    What a language model's probabilities are is stored while it is asked, and not asked again (``table_of``).
     """
-    policy = tree.uniform()
     readers: list[PolicyReader] = []
-    read: dict[str, Floats] = {}
-    for seat in (0, 1):
-        for identity, _ in player.members[seat]:
-            if identity not in read:
-                readers.append(
-                    PolicyReader(
-                        identity, player.engine_of(identity), player.roles, random.Random(f"{seed}/{identity}")
-                    )
-                )
-                read[identity] = read_policy(tree, readers[-1], tell)
-        moved = tree.moves() == seat
-        mixed = mixture(tree, seat, [(read[identity], weight) for identity, weight in player.members[seat]])
-        policy[moved] = mixed[moved]
+    if isinstance(game, Goofspiel):
+        bids = tuple(_bids(player, game, seat, readers, tell, seed) for seat in (0, 1))
+        value = value_of_bids(game, bids[1], bids[0])
+        best = value_of_bids(game, bids[1]), value_of_bids(game, bids[0])
+    else:
+        policy = _policy(player, game, readers, tell, seed)
+        value, best = returns(game, policy), best_responses(game, policy)
     replies = sum(reader.replies for reader in readers)
-    value = returns(tree, policy)
     return PublicValues(
         exact=not replies,
         illegal_rate=sum(reader.illegal for reader in readers) / replies if replies else 0.0,
         values=(value, -value),
-        best_responses=best_responses(tree, policy),
+        best_responses=best,
     )
+
+
+def _policy(
+    player: Player, tree: PublicTree, readers: list[PolicyReader], tell: Callable[[int], object], seed: int
+) -> Floats:
+    """Return a player's policy over a tree; ``readers`` get who read it."""
+    policy = tree.uniform()
+    read: dict[str, Floats] = {}
+    for seat in (0, 1):
+        for identity, _ in player.members[seat]:
+            if identity not in read:
+                readers.append(_reader(player, identity, seed))
+                told, table = _stored(table_of(player, identity, tree), tell)
+                begun = None if table is None else (table.policy, table.asked)
+                read[identity] = read_policy(tree, readers[-1], told, begun)
+        moved = tree.moves() == seat
+        mixed = mixture(tree, seat, [(read[identity], weight) for identity, weight in player.members[seat]])
+        policy[moved] = mixed[moved]
+    return policy
+
+
+def _bids(
+    player: Player,
+    game: Goofspiel,
+    seat: int,
+    readers: list[PolicyReader],
+    tell: Callable[[int], object],
+    seed: int,
+) -> Policy:
+    """Return a player's policy in a seat of goofspiel; ``readers`` get who read it."""
+    members = []
+    for identity, weight in player.members[seat]:
+        readers.append(_reader(player, identity, seed))
+        told, table = _stored(table_of(player, identity, game, seat), tell)
+        begun = None if table is None else (game.cut(table.policy), table.asked)
+        members.append((read_bids(game, seat, readers[-1], told, begun), weight))
+    return mixture_of_bids(game, members)
+
+
+def _stored(
+    table: PublicTable | None, tell: Callable[[int], object]
+) -> tuple[Callable[[int], object], PublicTable | None]:
+    """Return ``tell`` so that a table is kept before it, and the table."""
+    if table is None:
+        return tell, None
+
+    def told(asked: int) -> None:
+        table.keep(asked)
+        tell(asked)
+
+    return told, table
+
+
+def seconds_for(player: Player, game: LargeGame) -> float:
+    """Return about how long ``public_values`` takes, by the time of the first states that it asks."""
+    left = 0.0
+    for identity in {identity for members in player.members for identity, _ in members}:
+        reader = _reader(player, identity, 0)
+        reader(_first_positions(game, 1))  # which loads the model
+        begun = time.monotonic()
+        positions = _first_positions(game, TIMED)
+        reader(positions)
+        seats = (0, 1) if isinstance(game, Goofspiel) else (None,)
+        tables = [table_of(player, identity, game, seat) for seat in seats]
+        states = game.information_states - sum(table.asked for table in tables if table)
+        left += (time.monotonic() - begun) / len(positions) * states
+    return left
+
+
+def table_bytes(game: LargeGame) -> int:
+    """Return the size of one member's table."""
+    if isinstance(game, Goofspiel):
+        return 2 * sum(part.nbytes for part in game.uniform())
+    return 8 * game.positions * max(map(len, game.hands))
+
+
+def _first_positions(game: LargeGame, most: int) -> list[Position]:
+    if isinstance(game, Goofspiel):
+        return [position for _, position in itertools.islice(bid_positions(game, 0), most)]
+    return first_positions(game, most)
+
+
+def public_bounds(player: Player, tree: LargeGame, seconds: float, seed: int = 0) -> Bounds:
+    """Return between what a player's exploitability lies, from what it does at sampled states, in so many seconds.
+
+    Raises UsageError for goofspiel, and for a mixture: it draws its member for a whole match, which plans by state do
+    not know.
+    """
+    if isinstance(tree, Goofspiel):
+        raise UsageError(
+            f"Bounds from samples are of liar's dice alone. Take fewer than {tree.cards} cards, or more --minutes."
+        )
+    identities = {identity for members in player.members for identity, _ in members}
+    if len(identities) > 1:
+        raise UsageError(
+            f"{player.label} is a mixture of {len(identities)} players, and bounds from samples are of one. Name one "
+            "snapshot, RUN@SNAPSHOT, or take away --minutes."
+        )
+    return bounds(tree, asker(tree, _reader(player, identities.pop(), seed)), seconds, seed)
+
+
+def _reader(player: Player, identity: str, seed: int) -> PolicyReader:
+    rng = random.Random(f"{seed}/{identity}")
+    return PolicyReader(identity, player.engine_of(identity), player.roles, rng, bulk=True)
+
+
+class PublicTable:
+    """One player's policy in a file that is mapped into memory, written while the player is asked.
+
+    A killed command goes on where the last batch was written: beside the table stands how many states were asked, of
+    which weights, prompts and game. A table of anything else is begun anew. ``policy`` is the mapped file.
+    """
+
+    def __init__(self, folder: Path, name: str, game: str, uniform: Floats, of: object) -> None:
+        """Open the table ``name``, or make it, uniform; ``of`` is all that the policy depends on, as JSON data."""
+        facts = json.dumps([game, uniform.shape, of], sort_keys=True)
+        self._seal = hashlib.sha256(facts.encode()).hexdigest()
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = f"{name}.{game}.{self._seal[:12]}"
+        self._progress, path = folder / f"{stem}.json", folder / f"{stem}.npy"
+        self.asked = self._read(path, uniform.shape)
+        if not self.asked:
+            np.lib.format.open_memmap(path, "w+", np.float64, uniform.shape)[:] = uniform
+        self.policy: Floats = np.lib.format.open_memmap(path, "r+", np.float64, uniform.shape)
+
+    def keep(self, asked: int) -> None:
+        """Write to the disk what was asked so far, then how much that is."""
+        if asked > self.asked:
+            self.policy.flush()  # type: ignore[attr-defined]  # of a memory map
+            atomic_write(self._progress, json.dumps({"asked": asked, "of": self._seal}))
+            self.asked = asked
+
+    def _read(self, path: Path, shape: tuple[int, ...]) -> int:
+        """Return how many states of the file are written; 0 where it is none of ours, or is damaged."""
+        try:
+            progress = json.loads(self._progress.read_bytes())
+            if progress["of"] == self._seal and np.load(path, mmap_mode="r").shape == shape:
+                return int(progress["asked"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return 0
+
+
+def table_of(player: Player, identity: str, game: LargeGame, seat: int | None = None) -> PublicTable | None:
+    """Return the stored table of a model whose probabilities are known; None for any other player.
+
+    A snapshot's stands with its run's tables, and a model's of no run in the cache folder. ``seat``: of which alone.
+    """
+    engine = player.engine_of(identity)
+    if not isinstance(engine, TabularInBulk) or any(role.reply is not ReplyForm.CHOICE for role in player.roles):
+        return None
+    path, at, snapshot = identity.rpartition("@")
+    if identity.startswith("hf:"):
+        folder, weights = cache_home() / TABLES, Path(model_folder(identity.removeprefix("hf:")))
+    elif at:
+        folder, run = Path(path) / STATE_FOLDER / TABLES, Run(Path(path))
+        home = run.distilled if snapshot.startswith(f"{DISTILLED}/") else run.population
+        weights = home.get(snapshot.rpartition("/")[2]).path
+    else:  # within a run that trains, which measures each snapshot once
+        return None
+    files = sorted(file for file in weights.glob("*") if file.suffix in (".safetensors", ".json"))
+    roles = [role.model_dump(mode="json") for role in player.roles]
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", identity.rpartition("@")[2])
+    if isinstance(game, Goofspiel):
+        title, uniform = game.name, np.concatenate([part.ravel() for part in game.uniform()])
+    else:
+        title, uniform = game.game, game.uniform()
+    return PublicTable(folder, name, title, uniform, [seat, roles, [[file.name, sha256(file)] for file in files]])
 
 
 def mixture(tree: PublicTree, seat: int, members: list[tuple[Floats, float]]) -> Floats:

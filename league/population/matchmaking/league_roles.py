@@ -81,7 +81,7 @@ def main_exploiter(pool: OpponentPool, config: ExploitersConfig) -> NDArray[np.f
     if rates[mains[0]] >= config.hopeless or len(mains) == 1:
         weights[mains[0]] = 1.0
     else:
-        weights[mains[1:]] = prioritised(rates[mains[1:]], "variance", 1.0)
+        weights[mains[1:]] = prioritised(rates[mains[1:]], "variance")
     return weights
 
 
@@ -89,8 +89,7 @@ def league_exploiter(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[n
     """Find weaknesses of the whole league, by PFSP over every past player [N]; over the live main if there is none."""
     if len(pool.players) == 1:
         return np.ones(1)
-    weighting, power = pool.config.pfsp_weighting, pool.config.pfsp_power
-    return np.concatenate([np.zeros(1), prioritised(pool.win_rates()[1:], weighting, power)])
+    return np.concatenate([np.zeros(1), prioritised(pool.win_rates()[1:], "hard")])
 
 
 def partner(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,14 +63,9 @@ def systematic_sample(
     return rng.permutation(drawn)
 
 
-def prioritised(win_rates: NDArray[np.float64], weighting: str, power: float) -> NDArray[np.float64]:
+def prioritised(win_rates: NDArray[np.float64], weighting: Literal["hard", "variance"]) -> NDArray[np.float64]:
     """Return P(B) of prioritised fictitious self-play [N] for the learner's win rates x_B [N]: see ``rules.pfsp``."""
-    weights = {
-        "hard": (1.0 - win_rates) ** power,
-        "variance": win_rates * (1.0 - win_rates),
-        "even": np.ones_like(win_rates),
-    }[weighting]
-    return normalised(weights)
+    return normalised({"hard": (1.0 - win_rates) ** 2.0, "variance": win_rates * (1.0 - win_rates)}[weighting])
 
 
 def alike_by_policy(pool: OpponentPool, chosen: Sequence[bool]) -> NDArray[np.float64]:

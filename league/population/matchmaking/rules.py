@@ -46,12 +46,11 @@ def pfsp(pool: OpponentPool) -> NDArray[np.float64]:
     """Prioritised fictitious self-play: meet the past players that are most informative to play [N].
 
     AlphaStar (Vinyals et al. 2019, Nature 575, "Methods: matchmaking"): P(B) = f(x_B) / Σ_C f(x_C), with
-        hard      f(x) = (1 − x)^p    those that beat A
-        variance  f(x) = x (1 − x)    those as strong as A
-        even      f(x) = 1            everyone
+        hard      f(x) = (1 − x)²     those that beat A, as here
+        variance  f(x) = x (1 − x)    those as strong as A, for main exploiters
     Where every weight is zero (A beats all of them) the draw is uniform.
     """
-    return prioritised(pool.win_rates(), pool.config.pfsp_weighting, pool.config.pfsp_power)
+    return prioritised(pool.win_rates(), "hard")
 
 
 def verification(pool: OpponentPool) -> NDArray[np.float64]:
@@ -70,7 +69,7 @@ def verification(pool: OpponentPool) -> NDArray[np.float64]:
         if not (len(chosen) and rates[chosen].min() < config.forgotten):
             return np.zeros(len(pool.players))
     weights = np.zeros(len(pool.players))
-    weights[chosen] = prioritised(rates[chosen], "hard", config.pfsp_power)
+    weights[chosen] = prioritised(rates[chosen], "hard")
     return weights
 
 

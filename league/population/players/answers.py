@@ -5,7 +5,7 @@ its game and seat, what the seat saw, the hash of all that it was asked, and its
 from its match's or table's generator. So the same command asks the same numbers, and goes on where it was killed; and
 two matches in which the same was asked have answers of their own. A line that a kill cut short is dropped.
 
-What stands behind a name may change at its server. The answers are then those of both: begin a file anew.
+The model behind a name may change at its server. The file then holds answers of both: begin a new one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from roles.prompts import messages
 if TYPE_CHECKING:
     from arena.samplers.openai_api import OpenAIApi
 
-IF_DAMAGED = "Move it away, and its answers are asked for anew."
+IF_DAMAGED = "Move it away, and its answers are asked for again."
 
 
 class AnswerKey(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from games.common.errors import UsageError
 from games.common.registry import Entry, Registry
@@ -20,6 +20,7 @@ from league.config.context import RunContext
 from league.config.engine import VLLM_RANKS, EngineConfig, VllmSettings
 from league.config.load import validate
 from league.population.models.source import model_folder
+from league.population.players.adapter_slots import AdapterSlots, adapter_slots
 from league.population.players.machine import is_installed, no_gpu
 from roles.role import ReplyForm, Roles
 
@@ -151,6 +152,8 @@ class EngineKind(Entry[MakeEngine]):
     fit: Callable[[RunConfig], RunConfig] | None = None
     # Raises UsageError, with the number that would work; by game, the tokens of the longest prompt and its reply.
     check_context: Callable[[RunConfig, Mapping[str, int]], None] | None = None
+    # How many adapters one batch mixes, for policies on a base of this shape (``transformers``); None: it does not say.
+    slots: Callable[[RunConfig, Any], AdapterSlots] | None = None
     package: EnginePackage | None = None  # the package that it needs, if any
     server: Server | None = None  # how `league serve` serves a snapshot with it; None: not at all
     wants_gpu: bool = False  # it is made for GPUs: a run with it that names no device uses a GPU
@@ -199,6 +202,12 @@ def _has_device(name: str) -> bool:
     return int(index or 0) < count()
 
 
+def slots_of(config: RunConfig, policies: Iterable[str], shape: Any) -> AdapterSlots | None:
+    """Return how many adapters a run's engine mixes in a batch; None where it plays none, or does not say."""
+    slots = engine_kind(config).slots
+    return slots(config, shape) if slots is not None and any(config.policy(name).adapted for name in policies) else None
+
+
 def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> None:
     """Raise UsageError, with the number that would work, if a game's prompts and replies exceed its context."""
     check = engine_kind(config).check_context
@@ -226,13 +235,15 @@ def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:
 
 def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
     logging.getLogger("vllm").addHandler(logging.NullHandler())  # or its warnings are printed while it is imported
+    from transformers import AutoConfig
+
     from arena.samplers.vllm_lm import VllmLM
     from arena.samplers.vllm_process import VllmShape  # takes many seconds to import
 
     settings, (tokenizer, base) = config.engine.vllm, source()
     shape = VllmShape(
         adapters=base is not None,
-        max_loras=settings.max_loras,
+        max_loras=1 if base is None else adapter_slots(config, AutoConfig.from_pretrained(base)).number,
         max_lora_rank=settings.max_lora_rank,
         cached_adapters=config.loaded_snapshots,
         max_model_len=min(settings.max_model_len, tokenizer.context or settings.max_model_len),
@@ -338,6 +349,7 @@ ENGINES: Registry[EngineKind] = Registry(
             separate_process=True,
             fit=_fit_vllm,
             check_context=_check_vllm_context,
+            slots=adapter_slots,
             package=EnginePackage(
                 "vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see: league show docs engines"
             ),

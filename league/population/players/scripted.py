@@ -68,10 +68,21 @@ def scripted_player(text: str) -> Sampler | None:
     made = plugins.lookup("scripted", name)
     for form, make in (SCRIPTED if made is None else {_form(name, made): made}).items():
         if form.startswith(f"{name}:"):
-            return make(argument)
+            return _beside(text, make(argument))
         if form == text:
-            return make()
+            return _beside(text, make())
     return None
+
+
+def _beside(text: str, player: Sampler) -> Sampler:
+    """Return a player as it is asked: one that states ``limits``, because it is slow, beside all other play."""
+    limits = getattr(player, "limits", None)
+    if limits is None:
+        return player
+    from arena.samplers.beside import Beside  # needed by few, and asyncio takes a while to import
+    from arena.tool_calls import CallLimits
+
+    return Beside(player, CallLimits(text, **limits))
 
 
 def _form(name: str, make: Callable[..., Sampler]) -> str:

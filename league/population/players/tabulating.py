@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from arena.records import ReplyRequest, Sampler, Tabular, TellsLogprobs
+from arena.records import ReplyRequest, Sampler, Tabular, TabularInBulk, TellsLogprobs
 from games.spec import Game, labels
 from league.theory.exact.exploitability import PolicyTable, information_positions
 from league.theory.exact.states import Key
@@ -27,6 +27,7 @@ class TableSource(StrEnum):
     PROBABILITIES = "probabilities"  # the engine's own: exact
     LOGPROBS = "log-probs"  # of an endpoint's replies: all but ``unseen`` of each state is known
     REPLIES = "replies"  # counted
+    SAMPLED_STATES = "sampled states"  # the probabilities at some states: no table, but bounds on what it gives away
 
 
 class TabulatedPolicy(NamedTuple):
@@ -72,7 +73,10 @@ class PolicyReader:
         roles: Sequence[Role],
         rng: random.Random,
         replies_per_state: int = REPLIES_PER_STATE,
+        bulk: bool = False,
     ) -> None:
+        """``bulk``: calls are for very many positions, which an engine that can (``TabularInBulk``) takes together."""
+        self._bulk = bulk
         self._identity, self._engine, self._roles, self._rng = identity, engine, roles, rng
         self._replies_per_state = replies_per_state
         self.replies = self.illegal = 0
@@ -83,7 +87,8 @@ class PolicyReader:
         requests = [self._request(seat, game) for seat, game in positions]
         engine = self._engine
         if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
-            self.rows = [StateRow(row) for row in engine.distributions(requests)]
+            together = engine.bulk_distributions if self._bulk and isinstance(engine, TabularInBulk) else None
+            self.rows = [StateRow(tuple(row)) for row in (together or engine.distributions)(requests)]
         elif isinstance(engine, TellsLogprobs) and all(map(_plain, requests)) and engine.tells_logprobs():
             self.rows = [self._scored(engine, request) for request in requests]
         else:
@@ -120,7 +125,8 @@ class PolicyReader:
             more = min(SCORED_AT_ONCE, self._replies_per_state - len(texts))
             for reply in engine.score([request] * more):
                 texts.append(reply.text)
-                logprobs[reply.text] = max(logprobs.get(reply.text, -math.inf), reply.logprob or -math.inf)
+                logprob = -math.inf if reply.logprob is None else reply.logprob
+                logprobs[reply.text] = max(logprobs.get(reply.text, -math.inf), logprob)
             if (row := known_row(request.role, request.legal, logprobs)) is not None:
                 self.replies += len(texts)
                 self.illegal += sum(parse_reply(request.role, text, request.legal) is None for text in texts)

@@ -72,16 +72,21 @@ def summarise(episodes: Iterable[Episode], iteration: int) -> list[Result]:
     ordered = sorted(episodes, key=lambda episode: episode.request.index)
     roles = {(episode.request.game, turn.seat): turn.role for episode in ordered for turn in episode.turns}
     sums: dict[tuple[str, str, str, str], dict[int | None, list[float]]] = {}  # then by deal, None: of all deals
+    known: dict[object, list[tuple[dict[int | None, list[float]], float, float]]] = {}  # of matches that ended alike
     for episode in ordered:
-        game, players = episode.request.game, episode.request.players
-        for seat, player in enumerate(players):
-            role, gain = roles.get((game, seat), f"seat {seat}"), episode.returns[seat]
-            for opponent, score in _scores(players, episode.returns, seat).items():
-                by_deal = sums.setdefault((player, opponent, game, role), {})
-                for deal in (None, episode.request.deal_seed):
-                    total = by_deal.setdefault(deal, [0, 0.0, 0.0])
-                    for column, value in enumerate((1, gain, score)):
-                        total[column] += value
+        game, players, returns = episode.request.game, episode.request.players, episode.returns
+        if (results := known.get((game, players, returns))) is None:
+            results = known[game, players, returns] = [
+                (sums.setdefault((player, opponent, game, roles.get((game, seat), f"seat {seat}")), {}), gain, score)
+                for seat, (player, gain) in enumerate(zip(players, returns, strict=True))
+                for opponent, score in _scores(players, returns, seat).items()
+            ]
+        for by_deal, gain, score in results:
+            for deal in (None, episode.request.deal_seed):
+                total = by_deal.setdefault(deal, [0, 0.0, 0.0])
+                total[0] += 1
+                total[1] += gain
+                total[2] += score
     return [_result(key, by_deal, iteration) for key, by_deal in sorted(sums.items())]
 
 

@@ -139,8 +139,8 @@ def save_samples(run_dir: Path, iteration: int, samples: Sequence[SampledMatch])
     path = run_dir / EPISODES_FOLDER / f"iteration-{iteration:06d}.jsonl"
     notes = [{"kept_as": sample.kept_as, "advantages": sample.advantages} for sample in samples]
     episodes = [sample.episode for sample in samples]
-    seal = hashlib.sha256(episodes_text(episodes).encode()).hexdigest()
-    atomic_write(_credit_file(path), json.dumps({"iteration": iteration, "matches": notes, "sha256": seal}))
+    seals = {"sha256": _sha256(episodes_text(episodes).encode()), "credit_sha256": _sha256(json.dumps(notes).encode())}
+    atomic_write(_credit_file(path), json.dumps({"iteration": iteration, "matches": notes, **seals}))
     save_episodes(path, episodes)
 
 
@@ -160,10 +160,13 @@ def load_samples(path: Path) -> list[SampledMatch]:
         return [SampledMatch(episode, None, (), _none_of(episode)) for episode in episodes]
     try:
         record = parse_json(credit.read_text(encoding="utf-8"))
-        if record.get("sha256") not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):  # older ones have none
+        if record.get("sha256") not in (None, _sha256(path.read_bytes())):  # older ones have none
             raise ValueError(f"{path.name} is not as it was written")
         pairs = zip(episodes, record["matches"], strict=True)
-        return [_sample(episode, record["iteration"], note) for episode, note in pairs]
+        samples = [_sample(episode, record["iteration"], note) for episode, note in pairs]
+        if record.get("credit_sha256") not in (None, _sha256(json.dumps(record["matches"]).encode())):
+            raise ValueError("its advantages are not as they were written")
+        return samples
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{credit} does not go with {path.name} ({type(error).__name__}: {error}). Delete it to read the matches "
@@ -178,6 +181,10 @@ def _sample(episode: Episode, iteration: int, note: dict[str, Any]) -> SampledMa
     if lengths != [len(match.turns) for match in flatten_episodes([episode])]:
         raise ValueError(f"match {episode.request.index} has other numbers of turns than {lengths}")
     return SampledMatch(episode, int(iteration), tuple(map(str, note["kept_as"])), advantages)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _credit_file(path: Path) -> Path:

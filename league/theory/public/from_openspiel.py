@@ -1,4 +1,4 @@
-"""The public tree of a game of OpenSpiel's, found by playing every deal side by side."""
+"""Games of OpenSpiel's in arrays: the large ones that are written here, and trees found by playing every deal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,26 @@ import numpy as np
 
 from games.common.errors import UsageError
 from games.openspiel.game import load_pyspiel
-from league.theory.public.tree import CHANCE, NOWHERE, PublicTree
+from league.theory.public import liars_dice
+from league.theory.public.goofspiel import Goofspiel, goofspiel_of
+from league.theory.public.tree import CHANCE, MOST_STATES, NOWHERE, PublicTree
 
+LargeGame = PublicTree | Goofspiel
 Deals = dict[tuple[int, int], Any]  # by hands: the state that this deal has come to
+
+
+def states_of(game: str) -> int | None:
+    """Return how many information states a game has that is written here; None for any other."""
+    bids = goofspiel_of(game)
+    return liars_dice.states_of(game) if bids is None else bids.information_states
+
+
+def large_game(game: str, most: int = MOST_STATES) -> LargeGame | None:
+    """Return a game that is written here; None for any other, and for one that has more than ``most`` states."""
+    states = states_of(game)
+    if states is None or states > most:
+        return None
+    return goofspiel_of(game) or liars_dice.tree_of(game)
 
 
 def public_tree(game: str, limit: int = 1_000_000) -> PublicTree:

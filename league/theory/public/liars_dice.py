@@ -16,11 +16,9 @@ from games.openspiel.game import load_pyspiel
 from league.theory.exact.states import is_native
 from league.theory.public.tree import NOWHERE, Floats, PublicTree
 
-MOST_STATES = 20_000_000  # information states; a policy of so many takes a few GB
-
 
 def states_of(game: str) -> int | None:
-    """Return how many information states a game with a written tree has; None for any other game."""
+    """Return how many information states a game of liar's dice for two has; None for any other game."""
     dice = _liars_dice(game)
     if dice is None:
         return None
@@ -29,13 +27,10 @@ def states_of(game: str) -> int | None:
     return int(hands * 2 ** min(2 * count * faces, 200))  # which is far too many
 
 
-def tree_of(game: str) -> PublicTree | None:
-    """Return the written tree of a game; None where there is none, or it has more than ``MOST_STATES`` states."""
-    states = states_of(game)
-    if states is None or states > MOST_STATES:
-        return None
+def tree_of(game: str) -> PublicTree:
+    """Return the tree of a game that ``states_of`` counts."""
     dice = _liars_dice(game)
-    assert dice is not None
+    assert dice is not None, f"{game} is not liar's dice for two"
     return liars_dice(*dice)
 
 

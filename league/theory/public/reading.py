@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from games.openspiel.game import OpenSpielGame
 from games.spec import ChoiceGame
 from league.theory.public.from_openspiel import dealt
-from league.theory.public.tree import CHANCE, NOWHERE, Floats, PublicTree
+from league.theory.public.tree import CHANCE, NOWHERE, Floats, Integers, PublicTree
 
-BATCH = 4096  # information states that are asked at once
+FIRST_BATCH, BATCH = 1024, 32_768  # information states that are asked at once, at first and at most
+QUICK = 5.0  # seconds; a batch that takes less is followed by one of twice its size
 Position = tuple[int, ChoiceGame]  # (seat, a position in which it is that seat's turn)
 Hands = tuple[tuple[OpenSpielGame, ...], tuple[OpenSpielGame, ...]]  # by seat and hand: a match that has come here
 
@@ -20,19 +24,22 @@ def read_policy(
     tree: PublicTree,
     distributions: Callable[[Sequence[Position]], Sequence[Sequence[float]]],
     tell: Callable[[int], object] = lambda asked: None,
+    begun: tuple[Floats, int] | None = None,
 ) -> Floats:
-    """Return a player's policy over a tree without public chance.
+    """Return a player's policy over a tree; hands that a public card rules out keep the uniform one.
 
     ``distributions`` maps positions (which it must not change) to probabilities over ``game.legal_ids()``, in that
-    order; it is asked once for each information state. ``tell`` gets the number that was asked, now and then.  # [N, H]
+    order; it is asked once for each information state. ``tell`` gets the number that was asked, after every batch.
+    With ``begun``, a policy and how many states ``tell`` was given for it, that policy is filled from there.  # [N, H]
     """
-    policy = tree.uniform()
-    asked = 0
+    policy, known = begun or (tree.uniform(), 0)
+    asked, size = 0, FIRST_BATCH
     batch: list[tuple[int, int, Position]] = []  # (position, hand, what is asked)
     first = _first_children(tree)
 
     def ask() -> None:
-        nonlocal asked
+        nonlocal asked, size
+        before = time.monotonic()
         answers = distributions([question for _, _, question in batch])
         for (node, hand, (_, game)), answer in zip(batch, answers, strict=True):
             by_action = dict(zip(game.legal_ids(), answer, strict=True))
@@ -41,14 +48,94 @@ def read_policy(
         asked += len(batch)
         batch.clear()
         tell(asked)
+        if time.monotonic() - before < QUICK:
+            size = min(2 * size, BATCH)
 
-    for node, seat, games in _in_depth(tree, first):
-        batch.extend((node, hand, (seat, game)) for hand, game in enumerate(games[seat]))
-        if len(batch) >= BATCH:
+    for asking in _questions(tree, first):
+        if asked < known:  # the walk is the same
+            asked += 1
+            continue
+        batch.append(asking)
+        if len(batch) >= size:
             ask()
     if batch:
         ask()
     return policy
+
+
+def first_positions(tree: PublicTree, most: int) -> list[Position]:
+    """Return the first ``most`` information states in the order of ``read_policy``."""
+    walk = _questions(tree, _first_children(tree))
+    return [position for _, _, position in itertools.islice(walk, most)]
+
+
+def asker(
+    tree: PublicTree, distributions: Callable[[Sequence[Position]], Sequence[Sequence[float]]]
+) -> Callable[[Integers, Integers], list[Floats]]:
+    """Return a function of positions and hands of who moves there, which asks a player as ``read_policy`` does.
+
+    It returns the chances of each position's children.  # [Q], [Q] -> [Q][children]
+    """
+    match = _Matches(tree)
+    first, counts = _first_children(tree), np.bincount(tree.parent[1:], minlength=tree.positions)
+
+    def ask(nodes: Integers, hands: Integers) -> list[Floats]:
+        found = []
+        for begin in range(0, len(nodes), BATCH):
+            part = nodes[begin : begin + BATCH].tolist()
+            asked = [match.at(*pair) for pair in zip(part, hands[begin : begin + BATCH].tolist(), strict=True)]
+            for node, (_, game), answer in zip(part, asked, distributions(asked), strict=True):
+                by_action = dict(zip(game.legal_ids(), answer, strict=True))
+                moves = tree.action[first[node] : first[node] + counts[node]].tolist()
+                found.append(np.array([by_action[action] for action in moves]))
+        return found
+
+    return ask
+
+
+class _Matches:
+    """Matches at the positions of a tree, each played from its deal."""
+
+    def __init__(self, tree: PublicTree) -> None:
+        self._tree = tree
+        self._deals: dict[tuple[int, int], list[Any]] = {}  # by seat and hand
+        for hands, state in dealt(tree.game)[1].items():
+            for seat in (0, 1):
+                self._deals.setdefault((seat, hands[seat]), []).append(state)
+
+    def at(self, node: int, hand: int) -> Position:
+        """Return who moves in a position, and a match that came there with that hand. Raises ValueError for none."""
+        tree, seat, path = self._tree, int(self._tree.seat[node]), list[int]()
+        while node:
+            path.append(int(tree.action[node]))
+            node = int(tree.parent[node])
+        for deal in self._deals[seat, hand]:
+            state = deal.clone()
+            if all(_applied(state, action) for action in reversed(path)):
+                return seat, OpenSpielGame.from_state(tree.game, state)
+        raise ValueError(f"no deal of {tree.game} comes to this position with hand {hand} of seat {seat}")
+
+
+def _applied(state: Any, action: int) -> bool:
+    """Apply an action if it is legal: a card that was dealt cannot be drawn."""
+    legal = action in state.legal_actions()
+    if legal:
+        state.apply_action(action)
+    return legal
+
+
+def _questions(tree: PublicTree, first: np.ndarray) -> Iterator[tuple[int, int, Position]]:
+    """Yield (position, hand, what is asked) for each information state, such that beginnings are shared."""
+    if not np.any((tree.seat == CHANCE) & (tree.ending == NOWHERE)):
+        for node, seat, games in _in_depth(tree, first):
+            yield from ((node, hand, (seat, game)) for hand, game in enumerate(games[seat]))
+        return
+    matches, going = _Matches(tree), tree.ending == NOWHERE
+    for seat in (0, 1):
+        held = tree.possible(seat) & (going & (tree.seat == seat))[:, None]
+        for hand in range(held.shape[1]):
+            for node in np.flatnonzero(held[:, hand]).tolist():
+                yield node, hand, matches.at(node, hand)
 
 
 def _first_children(tree: PublicTree) -> np.ndarray:
@@ -60,9 +147,10 @@ def _first_children(tree: PublicTree) -> np.ndarray:
 
 
 def _in_depth(tree: PublicTree, first: np.ndarray) -> Iterator[tuple[int, int, Hands]]:
-    """Yield each position where a seat moves, whose turn it is, and a match that came there for each hand."""
-    if np.any((tree.seat == CHANCE) & (tree.ending == NOWHERE)):
-        raise ValueError(f"{tree.game} draws public cards, which this walk does not follow")
+    """Yield each position where a seat moves, whose turn it is, and a match that came there for each hand.
+
+    Without public cards all hands come everywhere.
+    """
     counts = np.bincount(tree.parent[1:], minlength=tree.positions)
     seats, going = tree.seat.tolist(), (tree.ending == NOWHERE).tolist()
     waiting = [(0, _roots(tree))]

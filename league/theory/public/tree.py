@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 CHANCE = -1  # the seat that moves where a public card is drawn
+MOST_STATES = 20_000_000  # information states that are counted out; a policy of so many takes a few GB
+MOST_SAMPLED = 100_000_000  # of which some are sampled: the tree alone takes as much
 NOWHERE = -1  # the parent of the root, and the ending of a position where the match goes on
 
 

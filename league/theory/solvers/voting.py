@@ -69,11 +69,16 @@ def maximal_lottery(margins: Floats) -> Floats:
 
 
 def lottery_ranks(margins: Floats) -> Ranks:
-    """Return ranks by lotteries, from 0, the best [N]: whom the lottery draws comes first, then the next lottery."""
+    """Return ranks by lotteries, from 0, the best [N]: whom the lottery draws comes first, then the next lottery.
+
+    Raises RuntimeError for a lottery that draws nobody, which no margins have.
+    """
     clean = _clean(margins)
     ranks, left, rank = np.zeros(len(clean), np.int64), np.arange(len(clean)), 0
     while len(left):
         drawn = maximal_lottery(clean[np.ix_(left, left)]) > SUPPORT
+        if not drawn.any():
+            raise RuntimeError(f"The maximal lottery over players {left.tolist()} draws none of them.")
         ranks[left[drawn]], left, rank = rank, left[~drawn], rank + 1
     return ranks
 
@@ -102,10 +107,17 @@ def _clean(margins: Floats) -> Floats:
 
 
 def _levels(above: NDArray[np.bool_]) -> Ranks:
-    """Return the ranks of players in an order [N, N]: of those who are left, the ones that nobody left is above."""
+    """Return the ranks of players in an order [N, N]: of those who are left, the ones that nobody left is above.
+
+    Raises RuntimeError for what is no order, because some players are above each other in a circle.
+    """
     ranks, left, rank = np.zeros(len(above), np.int64), np.ones(len(above), bool), 0
     while left.any():
         first = left & ~above[left].any(axis=0)
+        if not first.any():
+            raise RuntimeError(
+                f"The wins that were locked close a circle among players {np.flatnonzero(left).tolist()}."
+            )
         ranks[first], rank = rank, rank + 1
         left &= ~first
     return ranks

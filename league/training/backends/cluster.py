@@ -25,7 +25,7 @@ from games.common.errors import unknown_name
 from league.config.context import RunContext
 from league.population.players.engines import Engines
 from league.population.players.fixed import FixedPlayers, fixed_players
-from league.population.players.model_engine import ModelEngine, check_context, engine_kind
+from league.population.players.model_engine import ModelEngine, check_context, engine_kind, slots_of
 from league.population.players.outside import anchors_and_guests
 from league.training.backends.cluster_learners import ClusterLearner
 from league.training.backends.cluster_workers import MatchWorker, RemotePlayersWorker, is_remote_player
@@ -97,13 +97,16 @@ class ClusterDeployment:
         outside = [*anchors_and_guests(config, engines), *fixed.engines]
         for first in config.by_model(state.policies):
             check_context(config, context.roles, state.policies[first].lm)
+        slots = slots_of(config, state.policies, next(iter(state.policies.values())).lm.model.config)
         self._pool = MatchPool(
             self._cluster,
-            self._pool_spec(self._base_weights(state), fixed.roles, any(map(is_remote_player, outside))),
+            self._pool_spec(self._base_weights(state), fixed.roles, any(map(is_remote_player, outside)))._replace(
+                holds=None if slots is None else slots.number
+            ),
             chunk_size=config.cluster.matches,
             timeout=config.cluster.timeout,
         )
-        return ClusterRollouts(self._pool, self._cluster, state.policies, fixed)
+        return ClusterRollouts(self._pool, self._cluster, state.policies, fixed, [slots.note()] if slots else [])
 
     def usage(self) -> dict[str, Usage]:
         """See ``Deployment``."""
@@ -158,9 +161,15 @@ class ClusterRollouts:
     """A ``RolloutBackend`` that plays on a pool of workers."""
 
     def __init__(
-        self, pool: MatchPool, cluster: Cluster, policies: Mapping[str, Policy], fixed: FixedPlayers | None = None
+        self,
+        pool: MatchPool,
+        cluster: Cluster,
+        policies: Mapping[str, Policy],
+        fixed: FixedPlayers | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         """``policies`` are the ones in training."""
+        self.notes = notes
         self._pool, self._engine = pool, ClusterEngine(pool, cluster, policies)
         self.fixed = fixed or FixedPlayers({}, {})
         self.engine: ModelEngine = self._engine
@@ -175,11 +184,6 @@ class ClusterRollouts:
     def flow(self, requests: Iterator[MatchRequest]) -> Iterator[Sequence[Episode]]:
         """See ``RolloutBackend``."""
         return self._pool.flow(requests, self._engine.weights)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """See ``RolloutBackend``."""
-        return ()
 
     def metrics(self) -> Metrics:
         """Return each engine's share of the matches since the last call, and how many processes were replaced.

@@ -1,7 +1,8 @@
 """Learners on a cluster: each is a group of workers that learns from the iterations in order.
 
-After an iteration a learner sends back everything that it would resume from. If it dies, the driver starts a
-replacement from the last iteration that was collected, and submits all later trajectories to it again.
+After an iteration a learner sends back everything that it would resume from. If it dies, or gives no sign of life for
+``cluster.timeout`` seconds, the driver starts a replacement from the last iteration that was collected, and submits all
+later trajectories to it again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class ClusterLearner:
             for name, policies in self._learners.items()
             for imitated in [{policy: state.imitated[policy] for policy in policies if policy in state.imitated}]
         }
-        self._processes = context.config.optimizer.processes
+        self._processes, self._timeout = context.config.optimizer.processes, context.config.cluster.timeout
+        self._replaced = 0  # learners that died or fell silent since the last iteration
         self._groups: dict[str, LearnerGroup] = {}
         self._checkpoints: dict[str, Ref] = {}  # by learner, after the last iteration that was collected
         self._submitted: dict[int, Sequence[Trajectory]] = {}
@@ -86,7 +88,11 @@ class ClusterLearner:
             self._checkpoints[name] = self._cluster.put(reply.files)
             learning_from_files(reply.files, self._state)
         del self._batches[iteration]
-        return merge_reports(reports, self._submitted.pop(iteration), staleness(iteration, self.lead))
+        learned = merge_reports(reports, self._submitted.pop(iteration), staleness(iteration, self.lead))
+        if self._replaced:
+            learned = learned._replace(metrics=learned.metrics | {"cluster/replaced/learner": float(self._replaced)})
+            self._replaced = 0
+        return learned
 
     def close(self) -> None:
         """Stop all learners."""
@@ -94,9 +100,8 @@ class ClusterLearner:
             group.stop()
 
     def _start(self, name: str, number: int, restarts: int) -> None:
-        self._groups[name] = LearnerGroup(
-            self._cluster, self._specs[name], self._processes, number, restarts, self._checkpoints[name]
-        )
+        arguments = (number, restarts, self._checkpoints[name], self._timeout)
+        self._groups[name] = LearnerGroup(self._cluster, self._specs[name], self._processes, *arguments)
 
     def _reply(self, name: str, iteration: int) -> GroupReply:
         """Return a learner's reply for an iteration. A learner that dies is replaced, a bounded number of times."""
@@ -125,6 +130,7 @@ class ClusterLearner:
         """Restart a learner from its last checkpoint, and submit all later iterations again."""
         old = self._groups[name]
         old.stop()
+        self._replaced += 1
         self._start(name, old.number, old.restarts + 1)
         for iteration in sorted(self._batches):
             self._groups[name].submit(iteration, self._batches[iteration])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache, partial
 
 from arena.cluster.fed_play import FedPlay
@@ -16,6 +17,7 @@ from arena.cluster.match_pool import PlayedChunk
 from arena.cluster.messages import RemoteReply, RemoteRequest
 from arena.cluster.ray_cluster import RemoteActor, RemoteEngine, RemoteStream
 from arena.errors import EngineError
+from arena.process import tuned_process
 from arena.records import Episode, MatchRequest, flatten_episodes
 from arena.remote.usage import Usage
 from arena.scheduler import Engine, rounds
@@ -42,6 +44,7 @@ class MatchWorker:
     def __init__(self, config: RunConfig, bases: Mapping[str, BaseWeights], cpus: float, roles: Roles) -> None:
         """``roles`` are the roles that matches are played with; a fixed one is as its player is asked."""
         self._config, self._roles = config, roles
+        self._tuned = ExitStack()  # an engine in this process tunes it by itself
         self._make_engine = partial(EngineWorker, config, bases, cpus)
         self._engine: EngineWorker | None = None
         self._outside = outside = Engines()
@@ -98,6 +101,7 @@ class MatchWorker:
     def close(self) -> None:
         """Close its engines."""
         self._outside.__exit__()
+        self._tuned.close()
         if self._engine is not None:
             self._fed.run(self._engine.close)
         self._fed.close()
@@ -108,6 +112,8 @@ class MatchWorker:
             self._local_engine().load_weights(weights)
             self._models = self._local_engine().engine_of
         else:
+            if not self._model_players:
+                self._tuned.enter_context(tuned_process(1))
             engine.call("load_weights", weights)
             remote = RemoteStream(engine) if engine_kind(self._config).streams else RemoteEngine(engine)
             self._models = lambda _: remote

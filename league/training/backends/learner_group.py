@@ -1,8 +1,9 @@
 """One learner on a cluster: one worker, or several that take every update together, each with a share of its rows.
 
-All workers of a group get the same trajectories, credit them in the same way and take the same steps
-(``learners.parallel.process_group``), so each has the result; rank 0 sends it. If a worker dies, its whole
-group is restarted.
+Rank 0 gets an iteration's trajectories, credits them and packs the batches, which it sends to the others; all take the
+same steps (``learners.parallel.process_group``), so each has the result, and rank 0 sends it back. Where policies are
+sharded, all get the trajectories: what is computed with the policies before an update takes every rank. If a worker
+dies or falls silent, its whole group is restarted.
 """
 
 from __future__ import annotations
@@ -10,24 +11,33 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from arena.cluster.interface import Cluster, PendingCall, Ref, WorkerDied, WorkerSpec
-from arena.cluster.ray_cluster import node_address
+from arena.cluster.ray_cluster import fetch, node_address
+from arena.cluster.signs_of_life import SignsOfLife
+from arena.flops import COUNTED
 from arena.process import tuned_process
 from league.config.context import RunContext
 from league.training.backends.engine_worker import base_folder
 from league.training.backends.weight_transfer import BaseWeights, Files, read_files, write_files
 from league.training.checkpoints.learner_checkpoint import Learning, LearningState, load_learning, save_learning
-from league.training.learning.data_parallel import Rendezvous, join_process_group, shard_policies
+from league.training.learning.data_parallel import (
+    Rendezvous,
+    follow,
+    join_process_group,
+    lead,
+    send_task,
+    shard_policies,
+)
+from league.training.learning.iteration import Update
 from league.training.learning.learner import LearnerReport, learn_subset
 from league.training.learning.policies import policies_on_bases
 from learners.losses.term import ImitatedReply
-from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
-from learners.trajectories import Evidence, Trajectory
+from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup, TorchProcessGroup
 from learners.update.learner import update
 
 DEATH_NOTICE = 10.0  # seconds within which the cluster reports which worker of a failed group is dead
@@ -59,6 +69,14 @@ class LearnerWorker:
         self._process_group: ProcessGroup = SINGLE_PROCESS
         self._rank = 0
 
+    @property
+    def progress(self) -> float | None:
+        """What rank 0's passes have cost: they stand still where it spins, or waits for a rank that does.
+
+        None for other ranks, which wait while rank 0 gives credit.
+        """
+        return None if self._rank else COUNTED.total
+
     def init_method(self) -> str:
         """Return a URL on this machine at which the group's processes can find one another."""
         host = node_address()
@@ -77,10 +95,23 @@ class LearnerWorker:
         """Start from a checkpoint."""
         learning_from_files(files, self._state)
 
-    def learn(self, iteration: int, batch: tuple[Sequence[Trajectory], Sequence[Evidence]]) -> GroupReply | None:
-        """Learn from an iteration; only rank 0 returns the result. Raises as ``learners.update.learner.update``."""
-        group_update = partial(update, process_group=self._process_group)
-        report = learn_subset(self._config, self._state, *batch, iteration, group_update)
+    def learn(self, iteration: int, batch: tuple[Ref]) -> GroupReply | None:
+        """Learn from an iteration, whose trajectories and evidence are in the object store.
+
+        Only rank 0 returns the result. Raises as ``learners.update.learner.update``.
+        """
+        group, sharded = self._process_group, self._config.optimizer.sharded
+        if isinstance(group, TorchProcessGroup) and not sharded:
+            if self._rank:
+                follow(self._config, group, self._state.policies)
+                return None
+            group_update: Update = partial(lead, self._config, group)
+        else:
+            group_update = partial(update, process_group=group)
+        trajectories, evidence = fetch(batch[0])
+        report = learn_subset(self._config, self._state, trajectories, evidence, iteration, group_update)
+        if isinstance(group, TorchProcessGroup) and not sharded:
+            send_task(group, None)
         files = learning_to_files(self._state, self._policies)  # gathering shards takes all ranks
         return GroupReply(report, files) if self._rank == 0 else None
 
@@ -89,11 +120,17 @@ class LearnerGroup:
     """The workers of one learner, as the driver sees them."""
 
     def __init__(
-        self, cluster: Cluster, spec: WorkerSpec, size: int, number: int, restarts: int, checkpoint: Ref
+        self, cluster: Cluster, spec: WorkerSpec, size: int, number: int, restarts: int, checkpoint: Ref, timeout: float
     ) -> None:
-        """Start ``size`` workers of learner ``number`` from a checkpoint, after so many restarts of the learner."""
+        """Start ``size`` workers of learner ``number`` from a checkpoint, after so many restarts of the learner.
+
+        One that has work and gives no sign of life for ``timeout`` seconds counts as dead.
+        """
         self._cluster, self.number, self.restarts = cluster, number, restarts
         self._workers = [cluster.start(spec, number * size + rank, restarts) for rank in range(size)]
+        self._signs = SignsOfLife(cluster, timeout)
+        self._silent: WorkerDied | None = None
+        self._placed = False  # until then it waits for the cluster, and not for its own work
         self.ready = [worker.call("ready") for worker in self._workers]
         self._starting: list[PendingCall] = []
         if size > 1:
@@ -106,12 +143,14 @@ class LearnerGroup:
 
     def submit(self, iteration: int, batch: Ref) -> None:
         """Let the workers learn from an iteration after the ones submitted before."""
-        self._calls[iteration] = [worker.call("learn", iteration, batch) for worker in self._workers]
+        self._calls[iteration] = [worker.call("learn", iteration, (batch,)) for worker in self._workers]
+        for worker in self._workers:
+            self._signs.expect(worker)
 
     def ready_for(self, iteration: int) -> bool:
-        """Return whether the calls for an iteration are over."""
+        """Return whether the calls for an iteration are over, or a worker is silent."""
         calls = self._calls[iteration]
-        return len(self._cluster.wait(calls, 0.0)) == len(calls)
+        return self._silent is not None or len(self._wait(calls, 0.0)) == len(calls)
 
     def collect(self, iteration: int) -> GroupReply:
         """Wait for all workers; return rank 0's reply. Raises WorkerDied, or the error within a worker as it is."""
@@ -119,13 +158,33 @@ class LearnerGroup:
         rank_0 = self._calls[iteration][0]
         replies: list[GroupReply] = []
         while waiting:
-            for call in self._cluster.wait(waiting, None):
+            done = self._wait(waiting, self._signs.interval)
+            if self._silent is not None:
+                raise self._silent
+            for call in done:
                 waiting.remove(call)
                 reply = self._get(call)
                 replies += [reply] if call == rank_0 else []
         self._starting = []
         del self._calls[iteration]
         return replies[0]
+
+    def _wait(self, calls: Sequence[PendingCall], seconds: float) -> list[PendingCall]:
+        """Return which of the calls are done, after ``seconds`` at most; note a worker that is silent.
+
+        It may return none before, because signs of life are waited for, too.
+        """
+        if not self._placed and len(self._cluster.wait(self.ready, 0.0)) == len(self.ready):
+            self._placed = True
+            for worker, call in zip(self._workers, self.ready, strict=True):
+                with suppress(WorkerDied):  # its work's call says so, too
+                    worker.place = self._cluster.get(call)
+                self._signs.expect(worker)
+        answered = self._cluster.wait([*calls, *self._signs.calls], seconds)
+        busy = [worker.worker_id for worker in self._workers if self._placed and self._calls]
+        if lost := self._signs.silent(answered, busy):
+            self._silent = WorkerDied(lost[0], f"it gave no sign of life for {self._signs.timeout:g} s")
+        return [call for call in answered if call in calls]
 
     def stop(self) -> None:
         """Stop all workers."""

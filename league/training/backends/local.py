@@ -19,7 +19,7 @@ from league.population.models.base_model import verified_base
 from league.population.players.engines import Engines
 from league.population.players.fixed import fixed_players
 from league.population.players.machine import check_processes
-from league.population.players.model_engine import ModelEngine, ModelSource, check_context, engine_kind
+from league.population.players.model_engine import ModelEngine, ModelSource, check_context, engine_kind, slots_of
 from league.population.players.outside import anchors_and_guests
 from league.training.backends.engines_by_model import EnginesByModel, ModelsEngine
 from league.training.backends.programs import RunPrograms
@@ -60,11 +60,13 @@ class LocalRollouts:
         self._programs = _programs(context, policies, program)
         self._with_programs = self._programs and self._programs.sampler(self.engine)
         self._asked = config.programs.roles
+        self._slots = slots_of(config, policies, next(iter(policies.values())).lm.model.config)
 
     @property
     def notes(self) -> Sequence[str]:
         """See ``RolloutBackend``."""
-        return (self._programs.note,) if self._programs and self._programs.note else ()
+        told = [self._slots.note()] if self._slots else []
+        return [*told, self._programs.note] if self._programs and self._programs.note else told
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
         """See ``RolloutBackend``."""

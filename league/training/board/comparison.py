@@ -19,6 +19,7 @@ from league.theory.exact.exploitability import PolicyTable, uniform_table
 from league.theory.statistics import Z_95
 from league.training.checkpoints.run_state import RunState
 from league.training.monitors.alarm import Win
+from league.training.monitors.strategy_alarms import WIN
 from league.training.snapshots.measure import PopulationMeasurement
 
 MOST_COMPARED = 40  # players of a game, for cycles
@@ -141,9 +142,9 @@ def _compared(
     means: NDArray[np.float64],
     errors: NDArray[np.float64] | None,
 ) -> Comparison:
-    """Return the comparison with the cycles of wins that matter, as ``alarms.cycle`` defines."""
+    """Return the comparison with the cycles of wins that matter, as the alarm ``cycle`` defines."""
     half_range = (spec.max_return - spec.min_return) / 2
-    small = np.abs(means - means.T) / 2 < config.alarms.cycle * half_range
+    small = np.abs(means - means.T) / 2 < config.alarms.most(WIN) * half_range
     cycles = find_cycles(players, np.where(small, (means + means.T) / 2, means), errors)
     slight = [] if cycles else find_cycles(players, _rounded(means, half_range), errors)
     return Comparison(spec.name, tuple(players), means, errors, cycles, half_range, slight)

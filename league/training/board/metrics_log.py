@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -28,6 +29,7 @@ TENSORBOARD_FOLDER = "tb"
 FIGURES_FILE = "figures.json"  # in that folder: the names of the figures
 LETTERS = 100  # in a line of an alarm
 ROUNDING = 1e-6  # of the weights of a mixture
+SEAL = "sha256"  # the last key of its line
 IF_DAMAGED = (
     "Restore it from a copy, or delete that line: only the curves lose by it. A run that is resumed with --from leaves "
     "such lines out by itself."
@@ -75,7 +77,7 @@ class MetricsLog:
     def mixtures(self, iteration: int, weights: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Append the weights of a mixture, by game, seat and player."""
         with (self._run_dir / MIXTURES_FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"iteration": iteration, **weights}) + "\n")
+            file.write(mixtures_line(iteration, weights))
 
     def figure(self, picture: Picture) -> None:
         """Write a figure, and its name beside the event files, which are slow to read. One thread at a time may."""
@@ -128,6 +130,12 @@ def verbatim(text: str) -> str:
     lines = text.splitlines() or [""]
     escaped = ("".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in line) for line in lines)
     return "\n".join(f"    {line}" for line in escaped)
+
+
+def mixtures_line(iteration: int, weights: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Return a line of ``mixtures.jsonl``, which ends with the SHA-256 of what stands before it."""
+    content = {"iteration": iteration, **weights}
+    return json.dumps({**content, SEAL: _seal(content)}) + "\n"
 
 
 def read_mixtures(run_dir: Path) -> Iterator[dict[str, Any]]:
@@ -184,15 +192,21 @@ def figures_of(run_dir: Path) -> list[str]:
 
 
 def _parse_mixtures(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """Return the mixtures of one line: the weights of a seat sum to one. Raises DamagedFile."""
+    """Return the mixtures of one line, as they were written: the weights of a seat sum to one. Raises DamagedFile."""
     try:
-        line_of = json.loads(line)
-        sums = [sum(seat.values()) for game, seats in line_of.items() if game != "iteration" for seat in seats]
-        if isinstance(line_of["iteration"], int) and all(abs(total - 1.0) < ROUNDING for total in sums):
-            return dict(line_of)
+        content = json.loads(line)
+        seal = content.pop(SEAL, None)  # older lines have none
+        sums = [sum(seat.values()) for game, seats in content.items() if game != "iteration" for seat in seats]
+        whole = isinstance(content["iteration"], int) and all(abs(total - 1.0) < ROUNDING for total in sums)
+        if whole and seal in (None, _seal(content)):
+            return dict(content)
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
-    raise DamagedFile(path, f"line {number} is not the mixtures of an iteration", IF_DAMAGED)
+    raise DamagedFile(path, f"line {number} is not the mixtures of an iteration as they were written", IF_DAMAGED)
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 _PARSERS = {METRICS_FILE: _parse, MIXTURES_FILE: _parse_mixtures}

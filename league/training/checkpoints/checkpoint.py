@@ -63,10 +63,7 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
 
     The newest ``keep`` checkpoints stay. An error, such as a full disk, never leaves half a checkpoint.
     """
-    state.journal_sha256 = journal.append(
-        run_dir / STATE_FOLDER / JOURNAL_FILE, state.iteration, state.unsaved, state.journal_sha256
-    )
-    state.unsaved = []
+    write_results(run_dir, state)
     state.matches_sha256 = state.store.digest(state.iteration)
     state.starts_sha256 = state.starts.digest(state.iteration) if state.starts is not None else ""
     folder = folder_of(run_dir, state.iteration)
@@ -86,6 +83,13 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
         raise
     sync_folder(folder.parent)
     _remove_stale(run_dir, state.iteration, keep)
+
+
+def write_results(run_dir: Path, state: RunState) -> None:
+    """Write an iteration's results to the journal."""
+    path = run_dir / STATE_FOLDER / JOURNAL_FILE
+    state.journal_sha256 = journal.append(path, state.iteration, state.unsaved, state.journal_sha256)
+    state.unsaved = []
 
 
 def load_checkpoint(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) -> RunState:
@@ -121,6 +125,17 @@ def load_checkpoint(config: RunConfig, run_dir: Path, policies: dict[str, Policy
         for path in sorted(folder.glob(f"{_STREAM}*"))
     }
     return state
+
+
+def restore_learning(run_dir: Path, state: RunState) -> bool:
+    """Give a state's policies, gathered turns and baselines what its checkpoint has; return False if there is none."""
+    folder = folder_of(run_dir, state.iteration)
+    if not folder.is_dir():
+        return False
+    record = verified_record(folder)
+    read_policies(folder, state.policies)
+    state.pending, state.credit, state.values = read_pending(folder), record.credit, record.values
+    return True
 
 
 def weights_after(run_dir: Path, iteration: int, policy: Policy) -> LanguageModel:
@@ -293,7 +308,7 @@ def clear_state(run_dir: Path) -> None:
 
 
 def clear_learners(run_dir: Path) -> None:
-    """Remove the files of learner processes; the checkpoint has everything that counts."""
+    """Remove the files of learner processes; the checkpoint has everything that matters."""
     for path in sorted(run_dir.glob(f"{RECORDS_FILE}*")):  # the database before its journals
         path.unlink()
     shutil.rmtree(run_dir / LEARNERS_FOLDER, ignore_errors=True)

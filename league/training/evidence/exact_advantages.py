@@ -42,7 +42,8 @@ def check_exact(context: RunContext) -> None:
                 except UsageError as error:
                     raise UsageError(
                         f"values.estimator = {name!r} cannot count {game} out. {error} Here: choose another estimator, "
-                        "or in place of the preset settle settle-sampled, which learns from the returns of matches."
+                        "or in place of the preset settle settle-sampled and of pocket pocket-returns, which learn "
+                        "from the returns of matches."
                     ) from None
 
 

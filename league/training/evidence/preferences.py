@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from arena.records import Believing, Episode, ReplyRequest
+from arena.errors import ServerError
+from arena.records import Believing, Episode, ReplyRequest, Streaming
 from arena.submatches import play_again
+from arena.tool_calls import CallFailed
 from games.abilities import JudgesMatches
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -24,7 +26,7 @@ from learners.advantages.rule import Need
 from learners.groups import pairs_within_groups, win_shares
 from learners.trajectories import to_trajectories
 from roles.probes import Probe
-from roles.replies import probed
+from roles.replies import parse_reply, probed, unmasked
 from roles.role import Role
 
 FIRST, SECOND = "first", "second"
@@ -144,7 +146,7 @@ class PlayerJudge:
         self._player, self._game = resolve(name, make_game(game).spec, engines), game
         self._probe = Probe(name="preferred", question=question, answers=(FIRST, SECOND))
         for members in self._player.members:
-            if len(members) > 1 or not isinstance(self._player.engine_of(members[0][0]), Believing):
+            if len(members) > 1 or not isinstance(self._player.engine_of(members[0][0]), Believing | Streaming):
                 raise UsageError(
                     f"{name} cannot judge {game}: it has to be one player that can be asked a question. Set "
                     "shaping.preferred.judge to a run, a snapshot of one, or hf:NAME."
@@ -186,8 +188,9 @@ class PlayerJudge:
             engine = self._player.engine_of(player)
             if refresh := getattr(engine, "refresh", None):
                 refresh()  # so that its passes are the same in a run that is resumed here
-            assert isinstance(engine, Believing)
-            answers |= dict(zip(indices, engine.beliefs([requests[index] for index in indices]), strict=True))
+            asked = [requests[index] for index in indices]
+            said = engine.beliefs(asked) if isinstance(engine, Believing) else _said(engine, asked)
+            answers |= dict(zip(indices, said, strict=True))
         for index in range(len(requests)):
             shares = answers[index]
             if shares is None:
@@ -197,6 +200,27 @@ class PlayerJudge:
                 )
             probabilities.append(shares[0] / sum(shares))
         return probabilities
+
+
+def _said(engine: Any, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+    """Return what a player says whose probabilities nobody can read, asked for all at once, as their distribution.
+
+    Where it says none of the answers, or nothing within its limits, none is preferred. Raises the error of its engine
+    if that answers nothing at all.
+    """
+    replies = [engine.submit(request._replace(role=unmasked(request.role))) for request in requests]
+    distributions, errors = [], list[Exception]()
+    for request, reply in zip(requests, replies, strict=True):
+        answer = None
+        try:
+            answer = parse_reply(request.role, reply.result().text, request.legal)
+        except (CallFailed, ServerError) as error:
+            errors.append(error)
+        even = 1.0 / len(request.legal)
+        distributions.append(tuple([even if answer is None else float(one == answer) for one in request.legal]))
+    if errors and len(errors) == len(requests):
+        raise errors[-1]
+    return distributions
 
 
 def by_forfeit(contest: JudgedPair) -> float | None:

@@ -43,14 +43,12 @@ register = SOURCES.register
 
 def evidence_from_play(context: RunContext, play: AfterPlay) -> list[Evidence]:
     """Return the evidence about each trajectory after play, where its role's credit rule or a loss needs it."""
-    evidence = [Evidence()] * len(play.trajectories)
-    for name, source, needing in _sources(context.config, play.trajectories):
+    evidence, roles = [Evidence()] * len(play.trajectories), _keys(play.trajectories)
+    for name, source, needing in _sources(context.config, roles):
         needed_by_loss = source.asked
-        keys = needing | {
-            key for key in _keys(play.trajectories) if needed_by_loss is not None and needed_by_loss(context, *key)
-        }
-        indices = [i for i, t in enumerate(play.trajectories) if (t.game, t.role) in keys]
-        if source.make is not None and indices:
+        keys = needing | {key for key in roles if needed_by_loss is not None and needed_by_loss(context, *key)}
+        if source.make is not None and keys:
+            indices = [i for i, t in enumerate(play.trajectories) if (t.game, t.role) in keys]
             narrowed = replace(play, trajectories=[play.trajectories[i] for i in indices])
             _fill(evidence, name, indices, source.make(context, narrowed))
     return evidence
@@ -64,19 +62,17 @@ def gather_evidence(
     They are called before anything is learned from these trajectories.
     """
     evidence = list(from_play)
-    for name, source, needing in _sources(config, trajectories):
-        indices = [i for i, t in enumerate(trajectories) if (t.game, t.role) in needing]
-        if source.learner is not None and indices:
+    for name, source, needing in _sources(config, _keys(trajectories)):
+        if source.learner is not None and needing:
+            indices = [i for i, t in enumerate(trajectories) if (t.game, t.role) in needing]
             before_learning = BeforeLearning(state, [trajectories[i] for i in indices], [evidence[i] for i in indices])
             _fill(evidence, name, indices, source.learner(config, before_learning))
     return evidence
 
 
-def _sources(
-    config: RunConfig, trajectories: Sequence[Trajectory]
-) -> Iterator[tuple[str, Source, set[tuple[str, str]]]]:
-    """Yield all sources, each with the games and roles whose rules need it."""
-    needs = {key: config.credit.needs(*key) - OF_PLAY for key in _keys(trajectories)}
+def _sources(config: RunConfig, roles: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Source, set[tuple[str, str]]]]:
+    """Yield all sources, each with the games and roles, of those given, whose rules need it."""
+    needs = {key: config.credit.needs(*key) - OF_PLAY for key in roles}
     for name in dict.fromkeys(
         [*SOURCES.loaded(), *(need for role_needs in needs.values() for need in sorted(role_needs))]
     ):

@@ -5,17 +5,22 @@ batch (``learners.parallel.process_group``). The leader broadcasts batches, and 
 Followers are started here, one for each GPU, or by ``torchrun``; then `league train` leads where RANK is 0.
 
 With shards the leader also has a complete copy of each policy, which plays and is saved.
+
+A follower that dies or hangs takes the update with it. Those that were started here are then ended and replaced, and
+the update is taken again from the newest checkpoint.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
+from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +28,6 @@ from typing import NamedTuple, Self
 
 import torch
 import torch.distributed as dist
-from pydantic import ConfigDict, TypeAdapter
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from arena.process import available_threads, tuned_process
@@ -32,14 +36,14 @@ from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.context import RunContext, run_context
 from league.config.load import load_run_config
+from league.training.checkpoints.checkpoint import restore_learning
 from league.training.checkpoints.run_state import RunState
 from league.training.interfaces import LearnResult
 from league.training.learning.heartbeat import Heartbeat, Watch
 from league.training.learning.learner import learn
-from league.training.learning.learner_pool import learner_failed
+from league.training.learning.learner_pool import MAX_DEATHS, LearnerLost, learner_failed
 from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch
-from learners.losses import read_terms
 from learners.losses.objective import Objective
 from learners.parallel.process_group import TorchProcessGroup
 from learners.trajectories import Evidence, Trajectory
@@ -58,15 +62,6 @@ class UpdateTask(NamedTuple):
     batch: TrainBatch
     objective: Objective
     steps: StepSettings
-
-
-class _Message(NamedTuple):
-    """A message of the leader: a task, or None at the end of the run."""
-
-    task: UpdateTask | None
-
-
-_MESSAGES = TypeAdapter(_Message, config=ConfigDict(ser_json_inf_nan="constants"))
 
 
 class Rendezvous(NamedTuple):
@@ -102,33 +97,53 @@ class FollowerProcesses:
             )
         self._processes: list[BaseProcess] = []
         self._learner: DataParallelLearner | None = None
-        self._watch = Watch()
+        self._meetings = count()
+        self.watch = Watch()
 
     def __enter__(self) -> Self:
-        size = self._context.config.optimizer.processes
-        if self._rendezvous is None and size > 1:
-            init_method = f"file://{self._folder.name}/meeting"
-            self._rendezvous = Rendezvous(0, size, 0, init_method)
-            for rank in range(1, size):
-                rendezvous = Rendezvous(rank, size, rank, init_method)
-                heartbeat = Heartbeat(_SPAWN)
-                self._processes.append(child_process(_SPAWN, __name__, "follower_main", heartbeat, *rendezvous))
-                self._processes[-1].start()
-                self._watch.add(self._processes[-1], heartbeat)
+        if self._rendezvous is None and self._context.config.optimizer.processes > 1:
+            self._rendezvous = self._start()
         return self
+
+    def _start(self) -> Rendezvous:
+        """Start the followers; return the leader's rendezvous with them."""
+        size = self._context.config.optimizer.processes
+        init_method = f"file://{self._folder.name}/meeting-{next(self._meetings)}"
+        for rank in range(1, size):
+            rendezvous = Rendezvous(rank, size, rank, init_method)
+            heartbeat = Heartbeat(_SPAWN)
+            self._processes.append(child_process(_SPAWN, __name__, "follower_main", heartbeat, *rendezvous))
+            self._processes[-1].start()
+            self.watch.add(self._processes[-1], heartbeat)
+        return Rendezvous(0, size, 0, init_method)
+
+    def restart(self) -> Rendezvous | None:
+        """End the followers and start others; return the rendezvous with them. None: they were not started here."""
+        if not self._processes:
+            return None
+        self._kill()
+        self.watch = Watch()
+        rendezvous = self._start()
+        self.watch.start()
+        return rendezvous
+
+    def _kill(self) -> None:
+        for process in self._processes:
+            process.kill()  # they hold nothing that the leader lacks
+            process.join()
+        self._processes.clear()
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._learner is not None and self._learner.started and error is None:
             self._learner.end()
-        for process in self._processes:
-            process.kill()  # they hold nothing that the leader lacks
-            process.join()
-        if self._processes:
+        started = bool(self._processes)
+        self._kill()
+        if started:
             self._folder.cleanup()
-        if dist.is_initialized():
-            dist.destroy_process_group()
 
     @cached_property
     def _folder(self) -> tempfile.TemporaryDirectory[str]:
@@ -138,8 +153,8 @@ class FollowerProcesses:
         """Return the learner of a run with followers, else None."""
         if self._rendezvous is None or self._rendezvous.size == 1:
             return None
-        self._watch.start()
-        self._learner = DataParallelLearner(self._context, state, self._rendezvous, self._watch)
+        self.watch.start()
+        self._learner = DataParallelLearner(self._context, state, self._rendezvous, self)
         return self._learner
 
 
@@ -148,9 +163,11 @@ class DataParallelLearner:
 
     lead = 0
 
-    def __init__(self, context: RunContext, state: RunState, rendezvous: Rendezvous, watch: Watch) -> None:
+    def __init__(
+        self, context: RunContext, state: RunState, rendezvous: Rendezvous, followers: FollowerProcesses
+    ) -> None:
         self._context, self._config, self._run_dir = context, context.config, context.run_dir
-        self._state, self._rendezvous, self._watch = state, rendezvous, watch
+        self._state, self._rendezvous, self._followers = state, rendezvous, followers
         self._submitted: dict[int, tuple[Sequence[Trajectory], Sequence[Evidence]]] = {}
         self._sharded: dict[str, Policy] = {}  # the shards that take the updates, where there are shards
         self.started = False
@@ -174,14 +191,36 @@ class DataParallelLearner:
         return True
 
     def collect(self, iteration: int) -> LearnResult:
-        """Learn from the iteration now. Raises LearnerFailed if a process has ended."""
-        with self._lost_process_fails():
-            return learn(self._config, self._state, *self._submitted.pop(iteration), iteration, self._update)
+        """Learn from the iteration now; where a process is lost, replace all, and learn from it again.
+
+        Raises LearnerLost if that cannot be done, or has not helped.
+        """
+        submitted, losses = self._submitted.pop(iteration), 0
+        while True:
+            try:
+                with self._lost_process_fails():
+                    learned = learn(self._config, self._state, *submitted, iteration, self._update)
+            except LearnerLost:
+                losses += 1
+                if losses == MAX_DEATHS or not self._replace():
+                    raise
+            else:
+                return learned._replace(metrics=learned.metrics | {"learners/replaced": losses}) if losses else learned
+
+    def _replace(self) -> bool:
+        """Replace the followers, and go back to the newest checkpoint; False if there is none, or they are others'."""
+        rendezvous = self._followers.restart()
+        if rendezvous is None or not restore_learning(self._run_dir, self._state):
+            return False
+        self._rendezvous = rendezvous
+        self._sent_resets.clear()
+        self.begin()
+        return True
 
     def end(self) -> None:
         """Let the followers end."""
         with self._lost_process_fails():
-            self._process_group.broadcast_text(_MESSAGES.dump_json(_Message(None)).decode())
+            send_task(self._process_group, None)
 
     @contextmanager
     def _lost_process_fails(self) -> Iterator[None]:
@@ -192,7 +231,7 @@ class DataParallelLearner:
             raise
         except RuntimeError as error:
             what = " ".join(
-                [*self._watch.killed, f"The processes that take updates together lost one another: {error}"]
+                [*self._followers.watch.killed, f"The processes that take updates together lost one another: {error}"]
             )
             raise learner_failed(what, self._state.iteration, self._run_dir) from error
 
@@ -200,7 +239,7 @@ class DataParallelLearner:
         """Take an update with all processes; ``policy`` is the run state's."""
         new_weights = self._sent_resets.get(policy.name) != policy.resets
         task = UpdateTask(policy.name, new_weights, batch, objective, steps)
-        self._process_group.broadcast_text(_MESSAGES.dump_json(_Message(task)).decode())
+        send_task(self._process_group, task)
         sharded = self._sharded.get(policy.name, policy)
         metrics = _run_task(self._config, self._process_group, sharded, task, policy)
         if sharded is not policy:
@@ -217,18 +256,39 @@ def run_follower(rendezvous: Rendezvous) -> None:
     config = config.on_devices(lambda device: device if device == "cpu" else f"cuda:{rendezvous.local_rank}")
     with tuned_process(config.threads or max(available_threads() // rendezvous.size, 1)):
         policies = _open_policies(run_context(config, run_dir), process_group)
-        while (task := _read_task(process_group.broadcast_text(""))) is not None:
-            policy = policies[task.policy]
-            _run_task(config, process_group, policy, task, policy)
-            if policy.sharded:
-                policy.tensors()  # collective: the leader gathers the shards
+        follow(config, process_group, policies)
     dist.destroy_process_group()
 
 
-def _read_task(text: str) -> UpdateTask | None:
-    """Return the task in a leader's message; None at the end."""
-    task = _MESSAGES.validate_json(text).task
-    return task and task._replace(batch=task.batch._replace(terms=read_terms(task.batch.terms)))
+def send_task(process_group: TorchProcessGroup, task: UpdateTask | None) -> None:
+    """Let all others of the group take part in an update, or (None) end."""
+    process_group.broadcast_bytes(pickle.dumps(task))
+
+
+def follow(config: RunConfig, process_group: TorchProcessGroup, policies: Mapping[str, Policy]) -> None:
+    """Take part in the updates that the leader sends, until it sends the end."""
+    while True:
+        task: UpdateTask | None = pickle.loads(process_group.broadcast_bytes(b""))  # noqa: S301  # of the same run
+        if task is None:
+            return
+        policy = policies[task.policy]
+        _run_task(config, process_group, policy, task, policy)
+        if policy.sharded:
+            policy.tensors()  # collective: the leader gathers the shards
+
+
+def lead(
+    config: RunConfig,
+    process_group: TorchProcessGroup,
+    policy: Policy,
+    batch: TrainBatch,
+    objective: Objective,
+    steps: StepSettings,
+) -> dict[str, float]:
+    """Take an update with those that ``follow``, whose policies have the same weights."""
+    task = UpdateTask(policy.name, False, batch, objective, steps)
+    send_task(process_group, task)
+    return _run_task(config, process_group, policy, task, policy)
 
 
 def follower_main(heartbeat: Heartbeat, rank: int, size: int, local_rank: int, init_method: str) -> None:

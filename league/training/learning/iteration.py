@@ -83,8 +83,15 @@ def update_policies(
 
 
 def _is_due(config: RunConfig, name: str, pending: TrajectoryBuffer, iteration: int) -> bool:
-    """Return whether a policy has gathered enough; in the last iteration every policy has."""
-    return pending.iterations >= config.policy(name).every or iteration == config.iterations
+    """Return whether a policy has gathered enough; in the last iteration every policy has.
+
+    Where tokens are counted, the lengths of replies decide how many iterations make an update. It counts whole draws,
+    and what stops it is known when it stops, so a sum over an update's matches is, on average, the mean of one match
+    times that of their number (Wald's identity): long replies and short ones weigh as they were drawn.
+    """
+    settings = config.policy(name)
+    gathered = pending.iterations >= settings.every and (not settings.tokens or pending.tokens >= settings.tokens)
+    return gathered or iteration == config.iterations
 
 
 def _update(

@@ -4,6 +4,8 @@ This process draws and plays matches, appends trajectories to the record store, 
 ``async_learners.max_staleness`` = s it plays iteration k with exactly the weights after iteration k − 1 − s. So results
 do not depend on the processes' speed, and a killed run resumes bit for bit, for every s.
 
+A learner that is killed or falls silent is ended and replaced: its replacement goes on from what it had acknowledged.
+
 A learner's report in the store says that its checkpoint of that iteration is complete. It is loaded, optimiser state
 included, into the run's state, which is then saved as if this process had learned; so a run can be evolved into one
 that learns in the process that plays.
@@ -18,13 +20,14 @@ import shlex
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from games.common import plugins
 from games.common.child_processes import child_process
@@ -49,6 +52,9 @@ from learners.trajectories import Evidence, Trajectory
 
 # A forked process has imported everything already. On other systems than Linux, system libraries do not survive a fork.
 _CONTEXT = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
+
+_SPAWN = multiprocessing.get_context("spawn")  # for replacements: by then this process has threads
+MAX_DEATHS = 3  # of one learner over one iteration
 
 STORE_WAIT = 0.5  # seconds to wait for the record store before checking whether the learner that holds it hangs
 
@@ -78,6 +84,28 @@ class _Process(NamedTuple):
     connection: Connection
     listener: Listener
 
+    @classmethod
+    def start(cls, context: Any, run_dir: Path, name: str) -> Self:
+        """Start a learner of a run, which waits to be told to begin."""
+        connection, child_connection = context.Pipe()
+        beat = Heartbeat(context)
+        arguments = ("run_learner", run_dir, name, child_connection, beat)
+        process = child_process(context, "league.training.learning.learner_process", *arguments)
+        process.start()
+        child_connection.close()
+        return cls(process, connection, Listener(beat))
+
+    def begin(self) -> None:
+        """Let it start or resume."""
+        with suppress(BrokenPipeError, ConnectionResetError):  # a dead process is reported by who waits for it
+            self.connection.send_bytes(b"begin")
+
+    def end(self) -> None:
+        """Kill it; work that it has not acknowledged will be done again."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
 
 class LearnerPool:
     """The learner processes of a run, if it has any; a context manager that starts them, idle, and stops them.
@@ -86,28 +114,28 @@ class LearnerPool:
     """
 
     def __init__(self, context: RunContext) -> None:
+        """Prepare them. Raises UsageError where the run's state is not saved with each of theirs."""
         self._context = context
         self._processes: dict[str, _Process] = {}
+        if learners_of(context) and context.config.checkpoint_every > 1:
+            raise UsageError(
+                f"checkpoint_every = {context.config.checkpoint_every}: learner processes on one machine save their "
+                "state after every iteration, and the run has to be no further behind. Set it to 1, play on a cluster "
+                "(--cluster), or set async_learners.processes = 'none'."
+            )
 
     def __enter__(self) -> Self:
         for name in learners_of(self._context):
-            connection, child_connection = _CONTEXT.Pipe()
-            beat = Heartbeat(_CONTEXT)
-            arguments = ("run_learner", self._context.run_dir, name, child_connection, beat)
-            process = child_process(_CONTEXT, "league.training.learning.learner_process", *arguments)
-            process.start()
-            child_connection.close()
-            self._processes[name] = _Process(process, connection, Listener(beat))
+            self._processes[name] = _Process.start(_CONTEXT, self._context.run_dir, name)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for learner in self._processes.values():
-            learner.process.kill()  # unacknowledged work will be done again
+            learner.process.kill()
         for learner in self._processes.values():
-            learner.process.join()
-            learner.connection.close()
+            learner.end()
 
     def learner(self, state: RunState) -> Learner:
         """Return the learner that the loop submits trajectories to."""
@@ -125,6 +153,7 @@ class AsyncLearner:
         self._config, self._run_dir = context.config, context.run_dir
         self._submitted: dict[int, Sequence[Trajectory]] = {}
         self._store: SqliteRecordStore | None = None
+        self._deaths: Counter[str] = Counter()  # by learner, since the last iteration that was collected
 
     def begin(self) -> None:
         """Create the record store if there is none, and let the learners start or resume."""
@@ -139,8 +168,7 @@ class AsyncLearner:
             if not iteration <= self._store.progress(name).batch <= iteration + self.lead + 1:
                 raise DamagedFile(path, f"it does not belong to the checkpoint of iteration {iteration}")
         for learner in self._processes.values():
-            with suppress(BrokenPipeError, ConnectionResetError):  # a dead process is reported by ``_wait``
-                learner.connection.send_bytes(b"begin")
+            learner.begin()
 
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
         """Append them to the store as soon as it has room. A resumed run appends the same trajectories again."""
@@ -163,7 +191,11 @@ class AsyncLearner:
             reports.append(self._report(name, iteration))
             load_learning(checkpoint_folder(self._run_dir, name, iteration), self._state)
         self._when_free(lambda: self._records.delete_reports(iteration))
-        return merge_reports(reports, self._submitted.pop(iteration), staleness(iteration, self.lead))
+        learned = merge_reports(reports, self._submitted.pop(iteration), staleness(iteration, self.lead))
+        replaced, self._deaths = sum(self._deaths.values()), Counter()
+        return (
+            learned._replace(metrics=learned.metrics | {"learners/replaced": float(replaced)}) if replaced else learned
+        )
 
     @property
     def _records(self) -> SqliteRecordStore:
@@ -197,17 +229,26 @@ class AsyncLearner:
         time.sleep(POLL_INTERVAL)
 
     def _check(self) -> None:
-        """Raise the error that a learner sent, or LearnerFailed if one ended too early or hangs."""
-        for name, (process, connection, listener) in self._processes.items():
+        """Replace learners that were killed or hang. Raises the error that one sent, or LearnerFailed if it ended."""
+        for name, (process, connection, listener) in list(self._processes.items()):
             status = process.exitcode  # read before the connection: an error might be sent in between
             if connection.poll() and (error := _receive_error(connection)):
                 raise error
             if status is not None and self._records.progress(name).batch < self._config.iterations:
-                failure = f"The process that learns for {name} {_how(status)}."
-                raise learner_failed(failure, self._state.iteration, self._run_dir)
+                self._lost(name, f"The process that learns for {name} {_how(status)}.", replaces=status < 0)
             if status is None and listener.silence() > heartbeat.SILENCE:
-                failure = heartbeat.gone_silent(f"The process that learns for {name}", process.pid)
-                raise learner_failed(failure, self._state.iteration, self._run_dir)
+                silent = heartbeat.gone_silent(f"The process that learns for {name}", process.pid)
+                self._lost(name, silent, replaces=True)
+
+    def _lost(self, name: str, failure: str, *, replaces: bool) -> None:
+        """Replace a learner. Raises LearnerFailed if that cannot help: it ended by itself, or is lost every time."""
+        self._deaths[name] += 1
+        if not replaces or self._deaths[name] == MAX_DEATHS:
+            again = f" So it went {MAX_DEATHS} times over one iteration." if replaces else ""
+            raise learner_failed(f"{failure}{again}", self._state.iteration, self._run_dir)
+        self._processes[name].end()
+        self._processes[name] = _Process.start(_SPAWN, self._run_dir, name)
+        self._processes[name].begin()
 
 
 def _receive_error(connection: Connection) -> UsageError | LearnerFailed | OSError | None:

@@ -40,6 +40,7 @@ from league.training.checkpoints.checkpoint import (
     verified_record,
     write_record,
 )
+from league.training.checkpoints.played import PLAYED_FOLDER
 from league.training.checkpoints.run_state import Beginning, Checkpoint
 from league.training.evidence.teacher_names import with_lasting_judge, with_lasting_teachers
 from league.training.learning.imitation import keep_matches, matches_to_imitate
@@ -128,7 +129,14 @@ def _appearing(run_dir: Path) -> Iterator[Path]:
 def _copy_run(source: Path, partial: Path) -> None:
     """Copy what a run continues from: the newest of its checkpoints, and nothing of its learner processes."""
     older = [folder.name for folder in checkpoints(source)[:-1]]
-    unfinished = (".*", "episodes", SET_ASIDE, f"{RECORDS_FILE}*", LEARNERS_FOLDER)  # the first: the lock too
+    unfinished = (
+        ".*",
+        "episodes",
+        SET_ASIDE,
+        f"{RECORDS_FILE}*",
+        LEARNERS_FOLDER,
+        PLAYED_FOLDER,
+    )  # the first: the lock too
     _copy_below(source, partial, (*unfinished, *older), may_share=False)
 
 

@@ -18,7 +18,6 @@ from league.population.storage.full_disk import full_disk_errno
 from league.training.checkpoints.checkpoint import checkpoints, finished_iterations
 from league.training.checkpoints.run_state import RunState
 from league.training.monitors.alarms import Alarm
-from league.training.monitors.reply_alarms import why_to_stop
 from learners.update.policy import Policy
 
 _OF_THE_CPU = ("can't allocate memory", "not enough memory")  # in the words of PyTorch's allocators
@@ -36,15 +35,12 @@ class LearningFailed(RunFailed):
 
 
 def stop_if_going_wrong(config: RunConfig, state: RunState) -> None:
-    """Raise LearningFailed if nearly all replies of a role have been illegal, or an alarm of ``alarms.stop`` rings."""
-    saved = f"Everything up to iteration {state.iteration} is saved."
-    if reason := why_to_stop(state.alarms, config.alarms, bool(config.pretrained(state.policies))):
-        raise LearningFailed(f"{reason} {saved}")
+    """Raise LearningFailed if an alarm of ``alarms.stop`` rings."""
     for alarm in (Alarm(*fields) for fields in state.alarms.get("ringing", [])):
         if alarm.name in config.alarms.stop:
             raise LearningFailed(
-                f"{alarm} alarms.stop names {alarm.name}, so the run stops here. {saved} To go on all the same, resume "
-                "it with --set alarms.stop=[]."
+                f"{alarm} alarms.stop names {alarm.name}, so the run stops here. Everything up to iteration "
+                f"{state.iteration} is saved. To go on all the same, resume it with --set alarms.stop=[]."
             )
 
 

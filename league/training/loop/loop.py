@@ -26,7 +26,8 @@ from league.training.board.loggers import Loggers
 from league.training.board.observer import Record
 from league.training.board.observers import observe
 from league.training.board.observers.conduct import observe_conduct
-from league.training.checkpoints.checkpoint import publish, save_checkpoint
+from league.training.checkpoints.checkpoint import publish, save_checkpoint, write_results
+from league.training.checkpoints.played import PlayedMatches
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.branched import with_forks
 from league.training.evidence.monte_carlo import monte_carlo_estimates
@@ -73,9 +74,10 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         results = league.record(iteration, learned)
         snapshot = league.snapshot(iteration)
         league.report(iteration, results, snapshot)
-        league.checkpoint()
+        stops = stop.requested
+        league.checkpoint(due=bool(snapshot) or stops or iteration == context.config.iterations)
         stop_if_going_wrong(context.config, state)
-        if stop.requested:
+        if stops:
             break
     league.finish_board()
     publish(context.run_dir, state)
@@ -121,6 +123,7 @@ class League:
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
         self._snapshots = Snapshots(context, state, self._engine, self.play, self.rollouts.fixed)
+        self._played = PlayedMatches(context.run_dir)
         self._stream: Stream | None = None
         if self.config.async_learners.streams:
 
@@ -145,7 +148,7 @@ class League:
         self._started = time.perf_counter()
         if self._stream is None:
             for played in self.iterations_to_play(iteration):
-                episodes = self.play(self.draw_matches(played))
+                episodes = self._play_or_remember(played)
                 self.submit(played, with_forks(self.context, self.state, self.play, episodes))
         else:
             with self.phases.phase("play"):
@@ -197,9 +200,29 @@ class League:
         self.state.next_match += len(flatten_episodes(episodes)) - len(episodes)
         return episodes
 
+    def _play_or_remember(self, iteration: int) -> list[Episode]:
+        """Return an iteration's matches; one that a killed run had played, and not saved as learned, remembers them."""
+        requests = self.draw_matches(iteration)
+        if self._is_saved(iteration):
+            return list(self.play(requests))
+        episodes: list[Episode] | None = self._played.of(iteration, self._with_casts(requests))
+        if episodes is None:
+            episodes = self.play(requests)
+            self._played.keep(iteration, episodes)
+        else:
+            self.state.next_match += len(flatten_episodes(episodes)) - len(episodes)
+        return episodes
+
+    def _is_saved(self, iteration: int) -> bool:
+        """Return whether a checkpoint follows an iteration in any case."""
+        return iteration % self.config.checkpoint_every == 0
+
     def _with_casts(self, requests: Sequence[MatchRequest]) -> list[MatchRequest]:
         casts = {game: live_cast(spec, self.context.roles) for game, spec in self.context.specs.items()}
-        return [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
+        return [
+            request if request.cast or not casts[request.game] else request._replace(cast=casts[request.game])
+            for request in requests
+        ]
 
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
@@ -295,11 +318,16 @@ class League:
         self._board.finish()
 
     @counts_as("save")
-    def checkpoint(self) -> None:
-        """Save the run's state; when this returns, a kill loses nothing before it."""
+    def checkpoint(self, *, due: bool = True) -> None:
+        """Save the run's state, where one is ``due``; when this returns, a kill loses nothing before it."""
         if self._stream is not None:
             self._stream.updated()
+        if not due and not self._is_saved(self.state.iteration):
+            write_results(self.context.run_dir, self.state)
+            return
         save_checkpoint(self.context.run_dir, self.state, self.config.kept_checkpoints)
+        if self.config.checkpoint_every > 1:
+            self._played.forget()
 
     @counts_as("watch")
     def _frozen(self, record: Record | None) -> Frozen | None:

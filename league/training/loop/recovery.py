@@ -26,7 +26,14 @@ from league.population.results import journal
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.storage.immutable_folder import MANIFEST_FILE
 from league.population.storage.run_dir import STATE_FOLDER
-from league.training.board.metrics_log import METRICS_FILE, MIXTURES_FILE, read_metrics, read_mixtures, readable_lines
+from league.training.board.metrics_log import (
+    METRICS_FILE,
+    MIXTURES_FILE,
+    mixtures_line,
+    read_metrics,
+    read_mixtures,
+    readable_lines,
+)
 from league.training.checkpoints.checkpoint import (
     JOURNAL_FILE,
     LEARNERS_FOLDER,
@@ -44,6 +51,7 @@ from league.training.checkpoints.checkpoint import (
     verified_record,
     write_record,
 )
+from league.training.checkpoints.played import PlayedMatches
 from league.training.checkpoints.run_state import Checkpoint
 from league.training.starts.pool import POOL_FILE
 
@@ -83,6 +91,8 @@ def go_back(run_dir: Path, iteration: int) -> list[str]:
             aside.move(newer, f"the checkpoint of iteration {number}")
     if (run_dir / RECORDS_FILE).exists() or (run_dir / LEARNERS_FOLDER).exists():
         clear_learners(run_dir)
+    if iteration < max(folders):
+        PlayedMatches(run_dir).forget()
     _check_tables(run_dir, aside)
     _mend_logs(run_dir, record, aside)
     sync_folder(run_dir / STATE_FOLDER)
@@ -270,7 +280,9 @@ def _tables(run_dir: Path) -> list[Path]:
 
 def _mend_logs(run_dir: Path, record: Checkpoint, aside: _SetAside) -> None:
     """Remove unreadable and later lines from the logs, and add the iteration to continue from."""
-    needed = {METRICS_FILE: (record.iteration, {}), MIXTURES_FILE: (record.rated_at, record.mixtures)}
+    metrics = json.dumps({"iteration": record.iteration}) + "\n"
+    mixtures = mixtures_line(record.rated_at, record.mixtures)
+    needed = {METRICS_FILE: (record.iteration, metrics), MIXTURES_FILE: (record.rated_at, mixtures)}
     for name, (iteration, content) in needed.items():
         path = run_dir / name
         lines = list(readable_lines(run_dir, name)) if not path.is_dir() else []
@@ -279,7 +291,7 @@ def _mend_logs(run_dir: Path, record: Checkpoint, aside: _SetAside) -> None:
         earlier = [line for line, number in zip(lines, numbers, strict=True) if number <= record.iteration]
         if iteration not in numbers:
             earlier = [line for line, number in zip(lines, numbers, strict=True) if number < iteration]
-            earlier.append(json.dumps({"iteration": iteration, **content}).encode() + b"\n")
+            earlier.append(content.encode())
             whole = False
         if not whole and path.exists():
             aside.move(path, "damaged; the curves lack what could not be read")

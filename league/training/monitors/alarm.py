@@ -12,12 +12,31 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from games.common.registry import Entry
+from games.common.section import Section
 from learners.trajectories import Trajectory
 from roles.role import Role
 
 Kept = dict[str, Any]  # a ledger's memory: JSON data by ``learners.keys.join_names(…, policy)``, or by policy
 Readings = dict[str, Any]  # what is judged, by the subject that an alarm names
+
+
+class Sensitivity(Section):
+    """How easily the league's own alarms ring. Each has a usual limit, which this moves."""
+
+    sensitivity: float = Field(
+        1.0, gt=0.0, description="how easily alarms ring: at 2 half as much is too much, at 0.5 twice as much"
+    )
+
+    def most(self, usual: float) -> float:
+        """Return the limit above which an alarm rings."""
+        return usual / self.sensitivity
+
+    def least(self, usual: float) -> float:
+        """Return the limit below which an alarm rings."""
+        return usual * self.sensitivity
 
 
 class Win(NamedTuple):
@@ -76,8 +95,10 @@ class Ledger:
 class AlarmRule(Entry[Callable[[Any, Any], str | None]]):
     """An alarm. ``make`` gets a reading and the settings, and returns what is wrong: "" for nothing.
 
-    None means that it cannot be judged yet. ``settings`` are fields of the table ``[alarms]`` itself, so no two alarms
-    share a field's name.
+    None means that it cannot be judged yet. ``settings`` are fields of the table ``[alarms]`` itself: the league's own
+    alarms share ``Sensitivity``, and no two others have a field of the same name. ``lasts``: it rings on until it is
+    judged again; else it is of one iteration.
     """
 
     ledger: Ledger
+    lasts: bool = True

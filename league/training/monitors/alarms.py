@@ -24,7 +24,7 @@ from league.training.monitors.history_alarms import (
     REASONING,
 )
 from league.training.monitors.reasoning import HACK, MISMATCH
-from league.training.monitors.reply_alarms import ILLEGAL
+from league.training.monitors.reply_alarms import ILLEGAL, SILENT
 from league.training.monitors.strategy_alarms import COLLAPSE, CYCLE, SIGNAL
 from learners.keys import split_names
 from learners.trajectories import Trajectory
@@ -50,11 +50,12 @@ ALARMS: Registry[AlarmRule] = Registry(
         "signal": SIGNAL,
         "collapse": COLLAPSE,
         "illegal": ILLEGAL,
+        "silent": SILENT,
         "mismatch": MISMATCH,
         "hack": HACK,
         "cycle": CYCLE,
     },
-    reserved=("warmup", "stop"),
+    reserved=("warmup", "stop", "sensitivity"),
     flat="all",
 )
 register = ALARMS.register
@@ -118,10 +119,11 @@ def forget_alarms(state: State, policy: str) -> State:
 
 
 def _ringing(before: Sequence[Alarm], verdicts: Sequence[tuple[str, str, str]], iteration: int) -> list[Alarm]:
-    """Return the alarms that ring now. An alarm that was not judged, because its game was not due, keeps ringing."""
+    """Return the alarms that ring now. One that lasts and was not judged, as its game was not due, keeps ringing."""
     since = {(alarm.subject, alarm.name): alarm.since for alarm in before}
     judged = {(subject, name) for subject, name, _ in verdicts}
-    not_judged = [alarm for alarm in before if (alarm.subject, alarm.name) not in judged]
+    brief = {name for name, rule in ALARMS.loaded().items() if not rule.lasts}
+    not_judged = [a for a in before if (a.subject, a.name) not in judged and a.name not in brief]
     ringing = [
         Alarm(name, subject, message, since.get((subject, name), iteration))
         for subject, name, message in verdicts

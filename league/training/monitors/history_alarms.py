@@ -9,7 +9,7 @@ echo_trap   free replies repeat each other's phrases while the variance of retur
             collapsed to one template (RAGEN, https://arxiv.org/abs/2504.20073);
 drift       a role's mean advantage leaves zero, and not because its returns move: its baseline is missing,
             shared or stuck, so that the probabilities of all of its turns are pushed up, or down, together;
-entropy     a policy's entropy leaves its band;
+entropy     a policy is all but certain of what it does;
 language    a pretrained model has moved far from the untrained one on prompts that have nothing to do with the games.
 """
 
@@ -19,10 +19,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import Field
-
-from games.common.section import NonNegative, Section, Share
-from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Watched
+from games.common.section import Section
+from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Sensitivity, Watched
 from league.training.monitors.reply_alarms import PHRASE, reply_stats
 from learners.keys import join_names
 
@@ -32,49 +30,14 @@ CHANCE = 3.0  # standard errors by which a mean may be off by chance
 FOLLOWING = 0.05  # share of the gap to the returns that a working baseline closes in a window (decay 0.95: 0.2)
 LEAST_SPREAD = 1e-6  # of half a game's range; anything below is rounding
 
-
-class ReasoningSettings(Section):
-    """When ``reasoning`` rings."""
-
-    reasoning: Share = Field(0.25, description="reasoning below this share of its length in the warmup, in tokens")
-
-
-class EchoSettings(Section):
-    """When ``echo_trap`` rings."""
-
-    repetition: Share = Field(0.5, description="echo trap: share of repeated replies or phrases above this, while")
-    variance: Share = Field(0.5, description="echo trap: the variance of returns is below this share of the warmup's")
-
-
-class DriftSettings(Section):
-    """When ``drift`` rings."""
-
-    drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
-
-
-class EntropySettings(Section):
-    """When ``entropy`` rings."""
-
-    entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
-    entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")
-
-
-class LanguageSettings(Section):
-    """When ``language`` rings."""
-
-    language: NonNegative = Field(
-        0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
-    )
-
-
-class ColdStartSettings(Section):
-    """When ``cold_start`` rings."""
-
-    cold_start: NonNegative = Field(
-        0.2,
-        description="a pretrained model's KL to the untrained one on ordinary prompts above this before the first "
-        "iteration, in nats a token: what its cold start has cost",
-    )
+# The usual limits, which ``alarms.sensitivity`` moves.
+SHORTER = 0.25  # of the reasoning's length in the warmup, in tokens
+REPEATED = 0.5  # of the phrases that were new in the warmup
+LESS_VARIANCE = 0.5  # of the variance of returns in the warmup
+DRIFTED = 0.3  # a role's mean advantage, in its own standard deviations
+CERTAIN = 0.02  # nats a turn
+MOVED = 0.5  # nats a token on ordinary prompts, between a pretrained model and the untrained one
+MOVED_AT_FIRST = 0.2  # the same before the first iteration
 
 
 class RoleStats(NamedTuple):
@@ -145,7 +108,7 @@ def _total(iterations: Sequence[Sequence[float]]) -> RoleStats:
     return RoleStats(*map(sum, zip(*iterations, strict=True)))
 
 
-def judge_reasoning_length(history: Mapping[str, Any], settings: ReasoningSettings) -> str | None:
+def judge_reasoning_length(history: Mapping[str, Any], settings: Sensitivity) -> str | None:
     """Judge how many tokens precede the answer of a free reply, compared with the warmup."""
     if (compared := _compared(history)) is None:
         return None
@@ -153,12 +116,12 @@ def judge_reasoning_length(history: Mapping[str, Any], settings: ReasoningSettin
     if not (warmup.replies and current.replies):
         return None
     before, length = warmup.reasoning / warmup.replies, current.reasoning / current.replies
-    if before < 1.0 or length >= settings.reasoning * before:  # below a token there was no reasoning to lose
+    if before < 1.0 or length >= settings.least(SHORTER) * before:  # below a token there was no reasoning to lose
         return ""
     return f"its reasoning fell to {length:.1f} tokens a reply, from {before:.1f} in the warmup."
 
 
-def judge_echo_trap(history: Mapping[str, Any], settings: EchoSettings) -> str | None:
+def judge_echo_trap(history: Mapping[str, Any], settings: Sensitivity) -> str | None:
     """Judge how many of the phrases that were new in the warmup repeat now: early templates are no collapse."""
     if (compared := _compared(history)) is None:
         return None
@@ -168,8 +131,8 @@ def judge_echo_trap(history: Mapping[str, Any], settings: EchoSettings) -> str |
     before, share = warmup.repeats / warmup.phrases, current.repeats / current.phrases
     variance_before = _variance(warmup.returns, warmup.squared_returns, warmup.trajectories)
     variance = _variance(current.returns, current.squared_returns, current.trajectories)
-    repeated = share - before > settings.repetition * (1 - before)
-    if not repeated or variance >= settings.variance * variance_before:
+    repeated = share - before > settings.most(REPEATED) * (1 - before)
+    if not repeated or variance >= settings.least(LESS_VARIANCE) * variance_before:
         return ""
     return (
         f"{share:.0%} of its {PHRASE}-word phrases repeat earlier ones ({before:.0%} in the warmup), while the "
@@ -177,13 +140,13 @@ def judge_echo_trap(history: Mapping[str, Any], settings: EchoSettings) -> str |
     )
 
 
-def judge_drift(history: Mapping[str, Any], settings: DriftSettings) -> str | None:
+def judge_drift(history: Mapping[str, Any], settings: Sensitivity) -> str | None:
     """Judge a role's mean advantage, once there is enough to compare."""
     compared = _compared(history)
     return None if compared is None else _judge_drift(*compared, settings)
 
 
-def _judge_drift(warmup: RoleStats, previous: RoleStats, current: RoleStats, settings: DriftSettings) -> str:
+def _judge_drift(warmup: RoleStats, previous: RoleStats, current: RoleStats, settings: Sensitivity) -> str:
     """Judge a role's mean advantage A by its standard deviation σ: more than a share of σ, and than σ/√deals by chance.
 
     Over few deals σ may be small by chance, so it counts as no smaller than in the warmup. A running baseline
@@ -194,12 +157,13 @@ def _judge_drift(warmup: RoleStats, previous: RoleStats, current: RoleStats, set
     variances = [_variance(stats.advantages, stats.squared_advantages, stats.turns) for stats in (warmup, current)]
     spread = math.sqrt(max(variances))
     moved = _baseline(current) - _baseline(previous)
-    beyond = abs(mean) > (settings.drift + CHANCE / math.sqrt(current.deals)) * max(spread, LEAST_SPREAD)
+    most = settings.most(DRIFTED)
+    beyond = abs(mean) > (most + CHANCE / math.sqrt(current.deals)) * max(spread, LEAST_SPREAD)
     following = moved * mean >= FOLLOWING * abs(mean) * abs(mean + moved)
     if not beyond or following:
         return ""
     return (
-        f"the mean of its advantages is {mean:+.3f}, their standard deviation {spread:.3f}: beyond {settings.drift:g} "
+        f"the mean of its advantages is {mean:+.3f}, their standard deviation {spread:.3f}: beyond {most:g} "
         f"of it and chance over {current.deals} deals, and its baseline does not follow its returns."
     )
 
@@ -219,16 +183,13 @@ def read_entropies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     return readings, entropies
 
 
-def judge_entropy(entropies: Sequence[float], settings: EntropySettings) -> str | None:
+def judge_entropy(entropies: Sequence[float], settings: Sensitivity) -> str | None:
     """Judge the entropies of a policy's last updates."""
     if len(entropies) < WINDOW:
         return None
     mean = sum(entropies) / len(entropies)
-    if mean < settings.entropy_low:
-        return f"it fell to {mean:.3f} nats a turn, below alarms.entropy_low = {settings.entropy_low:g}."
-    if settings.entropy_high is not None and mean > settings.entropy_high:
-        return f"it rose to {mean:.3f} nats a turn, above alarms.entropy_high = {settings.entropy_high:g}."
-    return ""
+    least = settings.least(CERTAIN)
+    return f"it fell to {mean:.3f} nats a turn, below {least:g}." if mean < least else ""
 
 
 def read_language(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
@@ -245,29 +206,25 @@ def read_cold_start(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     return read_language(watched, memory) if not watched.trajectories else ({}, {})
 
 
-def judge_cold_start(divergence: float, settings: ColdStartSettings) -> str:
+def judge_cold_start(divergence: float, settings: Sensitivity) -> str:
     """Judge what a cold start has done to a pretrained model's language."""
-    if divergence <= settings.cold_start:
+    if divergence <= (most := settings.most(MOVED_AT_FIRST)):
         return ""
     return (
         f"its cold start has moved it {divergence:.2f} nats a token from the untrained model on ordinary prompts, "
-        f"above alarms.cold_start = {settings.cold_start:g}: it costs knowledge. Set fewer cold_start.steps or a lower "
+        f"above {most:g}: it costs knowledge. Set fewer cold_start.steps or a lower "
         "cold_start.learning_rate."
     )
 
 
-def judge_language(divergence: float, settings: LanguageSettings) -> str:
+def judge_language(divergence: float, settings: Sensitivity) -> str:
     """Judge how far a policy has moved on ordinary prompts, as measured when it was frozen."""
-    if divergence <= settings.language:
+    if divergence <= (most := settings.most(MOVED)):
         return ""
     return (
-        f"on ordinary prompts it is {divergence:.2f} nats a token from the untrained model, above alarms.language = "
-        f"{settings.language:g}: it may play, but it speaks differently."
+        f"on ordinary prompts it is {divergence:.2f} nats a token from the untrained model, above "
+        f"{most:g}: it may play, but it speaks differently."
     )
-
-
-class DroppedSettings(Section):
-    """``dropped_batch`` rings whenever ``optimizer.gap_action`` leaves a batch out."""
 
 
 def read_dropped(watched: Watched, _memory: Kept) -> tuple[Readings, Kept]:
@@ -277,8 +234,8 @@ def read_dropped(watched: Watched, _memory: Kept) -> tuple[Readings, Kept]:
     return {policy: metrics[f"{policy}/gap"] for policy in policies if f"{policy}/gap" in metrics}, {}
 
 
-def judge_dropped(gap: float, _settings: DroppedSettings) -> str:
-    """Return what was left out: it rings whenever it has a reading."""
+def judge_dropped(gap: float, _settings: Section) -> str:
+    """Return what was left out: it rings whenever ``optimizer.gap_action`` leaves a batch out."""
     return (
         f"its batch was left out: log-probs of engine and learner differ by {gap:.3f} nats a turn, above "
         "optimizer.max_gap."
@@ -292,10 +249,10 @@ def _variance(total: float, squares: float, count: int) -> float:
 
 HISTORIES = Ledger(read_histories, "roles")
 ENTROPIES = Ledger(read_entropies, "entropies")
-DRIFT = AlarmRule(judge_drift, DriftSettings, ledger=HISTORIES)
-REASONING = AlarmRule(judge_reasoning_length, ReasoningSettings, ledger=HISTORIES)
-ECHO_TRAP = AlarmRule(judge_echo_trap, EchoSettings, ledger=HISTORIES)
-ENTROPY = AlarmRule(judge_entropy, EntropySettings, ledger=ENTROPIES)
-LANGUAGE = AlarmRule(judge_language, LanguageSettings, ledger=Ledger(read_language))
-COLD_START = AlarmRule(judge_cold_start, ColdStartSettings, ledger=Ledger(read_cold_start))
-DROPPED_BATCH = AlarmRule(judge_dropped, DroppedSettings, ledger=Ledger(read_dropped))
+DRIFT = AlarmRule(judge_drift, Sensitivity, ledger=HISTORIES)
+REASONING = AlarmRule(judge_reasoning_length, Sensitivity, ledger=HISTORIES)
+ECHO_TRAP = AlarmRule(judge_echo_trap, Sensitivity, ledger=HISTORIES)
+ENTROPY = AlarmRule(judge_entropy, Sensitivity, ledger=ENTROPIES)
+LANGUAGE = AlarmRule(judge_language, Sensitivity, ledger=Ledger(read_language))
+COLD_START = AlarmRule(judge_cold_start, Sensitivity, ledger=Ledger(read_cold_start), lasts=False)
+DROPPED_BATCH = AlarmRule(judge_dropped, ledger=Ledger(read_dropped), lasts=False)

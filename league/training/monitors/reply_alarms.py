@@ -1,41 +1,31 @@
 """Alarms about illegal free replies, from the first iteration on: a role whose replies are all illegal learns nothing.
 Also statistics of free replies for other alarms: how long their reasoning is, and how often they repeat each other.
 
-illegal   more than a share of a policy's replies in a role are illegal, over the last ``WINDOW`` iterations.
+illegal   more than a share of a policy's replies in a role are illegal, over the last ``WINDOW`` iterations;
+silent    nearly all of them are, in each of the last ``ITERATIONS_SILENT``.
 
-Where nearly all replies are illegal for ``ITERATIONS_TO_STOP`` iterations in a row, every match ends with the same
-forfeit, no reply is better than another, and training only unlearns what was said: then the run should stop.
+In a role that is silent every match ends with the same forfeit, no reply is better than another, and training only
+unlearns what was said: so ``alarms.stop`` names it by default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
-from pydantic import Field
-
-from games.common.section import Section, Share
-from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Watched
-from learners.keys import join_names, split_names
+from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Sensitivity, Watched
+from learners.keys import join_names
 from learners.trajectories import Trajectory
 from roles.replies import THINK_CLOSE
 from roles.role import ReplyForm, Role
 
 WINDOW = 5  # iterations that are judged together
-ITERATIONS_TO_STOP = 3
+ITERATIONS_SILENT = 3
+ILLEGAL_SHARE = 0.5  # the usual limit of ``illegal``
+LEGAL_SHARE = 0.05  # and of ``silent``
 PHRASE = 4  # words in a phrase, as in seq-rep-4 (Welleck et al. 2020, https://arxiv.org/abs/1908.04319)
 MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies, more phrases repeat
 LEAST_REPLIES = 20  # in an iteration, to judge it
-
-
-class IllegalSettings(Section):
-    """When ``illegal`` rings."""
-
-    illegal: Share = Field(0.5, description="more of a role's free replies than this share are illegal")
-    illegal_stop: Share = Field(
-        0.95, description="a run stops if more of a role's free replies are illegal in three iterations; 1: never"
-    )
 
 
 def read_replies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
@@ -52,39 +42,31 @@ def read_replies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     return readings, counts
 
 
-def judge_illegal(counts: Sequence[Sequence[int]], settings: IllegalSettings) -> str:
+def judge_illegal(counts: Sequence[Sequence[int]], settings: Sensitivity) -> str:
     """Judge the share of illegal replies in the last iterations."""
     share = sum(illegal for _, illegal in counts) / sum(replies for replies, _ in counts)
-    message = f"{share:.0%} of its replies are illegal, above alarms.illegal = {settings.illegal:g}."
-    return message if share > settings.illegal else ""
+    most = settings.most(ILLEGAL_SHARE)
+    return f"{share:.0%} of its replies are illegal, above {most:.0%}." if share > most else ""
 
 
-ILLEGAL = AlarmRule(judge_illegal, IllegalSettings, ledger=Ledger(read_replies, "replies"))
+def judge_silent(counts: Sequence[Sequence[int]], settings: Sensitivity) -> str | None:
+    """Judge whether a role has said nothing legal for some iterations."""
+    if len(last := counts[-ITERATIONS_SILENT:]) < ITERATIONS_SILENT:
+        return None
+    least = min(illegal / replies for replies, illegal in last)
+    if least <= 1.0 - settings.least(LEGAL_SHARE):
+        return ""
+    return (
+        f"in the last {ITERATIONS_SILENT} iterations at least {least:.0%} of its replies were illegal, so no reply "
+        "was better than another and there is nothing to learn. Set a longer cold start (cold_start.steps, or for a "
+        "pretrained model cold_start.own_replies = 32, which imitates its legal replies), roles.demonstrations = 1, a "
+        "lower roles.temperature, or roles.reply = 'choice', which masks what is illegal."
+    )
 
 
-def why_to_stop(state: Mapping[str, Any], settings: Any, pretrained: bool) -> str:
-    """Return why a run should stop and what to set instead, from the state of alarms; "" if it may continue.
-
-    ``settings`` are the table ``[alarms]``.
-    """
-    for key, rows in state.get("replies", {}).items():
-        last = rows[-ITERATIONS_TO_STOP:]
-        shares = [illegal / replies for replies, illegal in last]
-        if len(last) == ITERATIONS_TO_STOP and min(shares) > settings.illegal_stop:
-            game, role, policy = split_names(key)
-            help_first = (
-                "Set cold_start.own_replies = 32, which begins with imitation of its own legal replies, "
-                "roles.demonstrations = 1, a lower roles.temperature, "
-                if pretrained
-                else "Set a longer cold start (cold_start.steps), "
-            )
-            return (
-                f"In the last {ITERATIONS_TO_STOP} iterations at least {min(shares):.0%} of {policy}'s replies as "
-                f"{game}/{role} were illegal, so that no reply was better than another and there is nothing to learn. "
-                f"{help_first}or roles.reply = 'choice', which masks what is illegal. To go on all the same, set "
-                "alarms.illegal_stop = 1."
-            )
-    return ""
+REPLIES = Ledger(read_replies, "replies")
+ILLEGAL = AlarmRule(judge_illegal, Sensitivity, ledger=REPLIES)
+SILENT = AlarmRule(judge_silent, Sensitivity, ledger=REPLIES)
 
 
 def reply_stats(role: Role, trajectories: Sequence[Trajectory]) -> tuple[float, int, int, int]:

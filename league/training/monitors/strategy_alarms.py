@@ -1,7 +1,8 @@
 """Alarms about strategy: a role that always does the same, a role without signal, a population that cycles.
 
 collapse    a role plays one action wherever it could choose, whatever it observes;
-signal      almost no turn of a role has an advantage: nothing tells its better replies from its worse ones;
+signal      almost no turn of a role has an advantage, of those in which it was not certain of its reply: nothing tells
+            its better replies from its worse ones;
 cycle       three or more snapshots beat each other in a circle, each by a margin that matters.
 
 The first two judge ``WINDOW`` iterations together; a lack of signal is reported immediately, over as many as there are.
@@ -14,10 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field
-
-from games.common.section import Section, Share
-from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Watched, Win
+from arena.records import Turn
+from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Sensitivity, Watched, Win
 from learners.keys import join_names
 from learners.trajectories import Trajectory
 
@@ -26,28 +25,14 @@ MOST_TRAJECTORIES = 256  # of a role, examined in an iteration
 OBSERVATIONS = 3  # a role with fewer distinct observations may rightly always do the same
 LEAST_TURNS = 64  # of a role, before there are ``WINDOW`` iterations: fewer may lack signal by chance
 LEAST_SIGNAL = 1e-3  # of the greatest return: a smaller advantage counts as none
+CERTAIN = -0.01  # log-prob (nats) of a reply above which its turn needs no advantage
+
+# The usual limits, which ``alarms.sensitivity`` moves.
+OTHERWISE = 0.02  # share of a role's choices that are not its commonest action
+WITH_SIGNAL = 0.05  # share of a role's turns that have an advantage
+WIN = 0.05  # of half the game's range: the narrowest win of a cycle that matters
 
 Window = list[Any]  # of each iteration [turns, turns with signal, choices, commonest action, its count, observations]
-
-
-class CollapseSettings(Section):
-    """When ``collapse`` rings."""
-
-    collapse: Share = Field(0.98, description="a role plays one action in more than this share of its choices")
-
-
-class SignalSettings(Section):
-    """When ``signal`` rings."""
-
-    signal: Share = Field(0.05, description="fewer of a role's turns than this share have an advantage")
-
-
-class CycleSettings(Section):
-    """When ``cycle`` rings."""
-
-    cycle: Share = Field(
-        0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"
-    )
 
 
 def read_windows(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
@@ -66,7 +51,12 @@ def read_windows(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
 def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> list[Any]:
     """Return the sums of one iteration of a role."""
     greatest = max((abs(trajectory.match_return) for trajectory in trajectories), default=0.0)
-    numbers = [advantage for row in advantages for advantage in row]
+    numbers = [
+        advantage
+        for trajectory, row in zip(trajectories, advantages, strict=True)
+        for turn, advantage in zip(trajectory.turns, row, strict=True)
+        if not _is_certain(turn)
+    ]
     with_signal = sum(abs(advantage) > LEAST_SIGNAL * max(greatest, 1e-9) for advantage in numbers)
     actions: Counter[str] = Counter()
     observations: set[str] = set()
@@ -80,22 +70,27 @@ def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[f
     return [len(numbers), with_signal, actions.total(), action, count, len(observations)]
 
 
-def judge_signal(window: Window, settings: SignalSettings) -> str | None:
+def _is_certain(turn: Turn) -> bool:
+    """Return whether the reply was as good as the only one: where play is settled nothing is left to tell."""
+    return turn.trace is not None and sum(turn.trace.logprobs) > CERTAIN
+
+
+def judge_signal(window: Window, settings: Sensitivity) -> str | None:
     """Judge the share of a role's turns that have an advantage."""
     turns, with_signal = (sum(row[column] for row in window) for column in (0, 1))
     if not turns:
         return None
     share = with_signal / turns
     message = f"only {share:.1%} of its turns have an advantage: nothing tells its better replies from its worse."
-    return message if share < settings.signal else ""
+    return message if share < settings.least(WITH_SIGNAL) else ""
 
 
-def judge_collapse(window: Window, settings: CollapseSettings) -> str | None:
+def judge_collapse(window: Window, settings: Sensitivity) -> str | None:
     """Judge whether a role plays one action wherever it can choose, over a whole window."""
     choices, most, observations = (sum(row[column] for row in window) for column in (2, 4, 5))
     if len(window) < WINDOW or not choices or observations < OBSERVATIONS * len(window):
         return None
-    same = len({row[3] for row in window}) == 1 and most / choices > settings.collapse
+    same = len({row[3] for row in window}) == 1 and most / choices > 1.0 - settings.least(OTHERWISE)
     return f"it plays {window[-1][3]!r} in {most / choices:.1%} of the turns where it could choose." if same else ""
 
 
@@ -104,9 +99,9 @@ def read_cycles(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
     return dict(watched.wins), {}
 
 
-def judge_cycles(cycles: Sequence[Win], settings: CycleSettings) -> str:
+def judge_cycles(cycles: Sequence[Win], settings: Sensitivity) -> str:
     """Judge the cycles of a game: the narrowest win of one must matter."""
-    wide = [cycle for cycle in cycles if cycle.margin >= settings.cycle]
+    wide = [cycle for cycle in cycles if cycle.margin >= settings.most(WIN)]
     if not wide:
         return ""
     widest = max(wide, key=lambda cycle: cycle.margin)
@@ -115,6 +110,6 @@ def judge_cycles(cycles: Sequence[Win], settings: CycleSettings) -> str:
 
 
 WINDOWS = Ledger(read_windows, "windows")
-SIGNAL = AlarmRule(judge_signal, SignalSettings, ledger=WINDOWS)
-COLLAPSE = AlarmRule(judge_collapse, CollapseSettings, ledger=WINDOWS)
-CYCLE = AlarmRule(judge_cycles, CycleSettings, ledger=Ledger(read_cycles))
+SIGNAL = AlarmRule(judge_signal, Sensitivity, ledger=WINDOWS)
+COLLAPSE = AlarmRule(judge_collapse, Sensitivity, ledger=WINDOWS)
+CYCLE = AlarmRule(judge_cycles, Sensitivity, ledger=Ledger(read_cycles))

@@ -14,13 +14,16 @@ from games.common.registry import Entry, Registry
 from games.spec import GameSpec
 from league.config.context import RunContext
 from league.population.evaluation.meta_game import MetaGame, joint_metrics, mixture_metrics
-from league.population.evaluation.policy_tables import Profile, exact_metrics
+from league.population.evaluation.policy_tables import Profile, exact_metrics, is_tabular
+from league.population.evaluation.public_policy import public_values
 from league.population.evaluation.strategies import GameStrategy, strategy_metrics
+from league.population.players.player import Player
 from league.population.storage.members import MetaStrategy
 from league.population.storage.population import Snapshot
 from league.theory.exact.exploitability import PolicyTable, exact_form
 from league.theory.exact.regret import snapshot_regrets
 from league.theory.exact.sequence_form import SequenceForm
+from league.theory.public.from_openspiel import large_game
 
 Metrics = dict[str, float]
 TABLES = "tables"  # a need: the exact policy tables of all snapshots
@@ -40,6 +43,7 @@ class Measured(NamedTuple):
     meta_game: MetaGame  # the game that the meta-strategy was solved from
     meta: MetaStrategy
     strategy: GameStrategy | None  # of the main policies over their line-ups, where there are tables
+    newest: Callable[[], Player]  # the newest line-up
     play: Callable[[Sequence[MatchRequest]], list[Episode]]  # with the current weights; its matches are not recorded
 
     @property
@@ -51,6 +55,21 @@ class Measured(NamedTuple):
 def _exact(measured: Measured) -> Metrics:
     """Exploitability, values and returns of the newest snapshots, exactly."""
     return exact_metrics(measured.spec, measured.tables[measured.line_ups[-1]], measured.free_seats)
+
+
+def _large(measured: Measured) -> Metrics:
+    """Exploitability of the newest snapshots in a large game, exactly, every ``large_every`` freezes."""
+    config = measured.context.config.evaluation
+    if not config.exact or not config.large_every or measured.tables:
+        return {}
+    if (len(measured.line_ups) - 1) % config.large_every:
+        return {}
+    game, player = large_game(measured.spec.name), measured.newest()
+    if game is None or not all(is_tabular(player, role) for role in player.roles):
+        return {}
+    found = public_values(player, game, lambda asked: None)
+    gains = [found.best_responses[seat] - found.values[seat] for seat in measured.free_seats]
+    return {"exploitability": sum(gains) / len(gains), "first_seat_value": found.values[0]}
 
 
 def _mixture(measured: Measured) -> Metrics:
@@ -91,6 +110,7 @@ EVALUATIONS: Registry[Entry[Callable[[Measured], Metrics]]] = Registry(
         "joint": Entry(_joint, needs=_TABLES),
         "strategy": Entry(_strategy, needs=_TABLES),
         "regret": Entry(_regret, needs=_TABLES),
+        "large": Entry(_large),
     },
 )
 register = EVALUATIONS.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from league.population.evaluation.strategies import GameStrategy, Strategies
 from league.population.evaluation.teams import all_seats, team_matches, team_metrics
 from league.population.players.fixed import FixedPlayers
 from league.population.players.model_engine import ModelEngine
+from league.population.players.player import Player
 from league.population.results.payoffs import Result, summarise
 from league.population.storage.members import MetaStrategy
 from league.population.storage.population import Snapshot, newest_strangers
@@ -98,12 +100,20 @@ class Measurements:
                 meta_game=meta_game,
                 meta=meta,
                 strategy=measurement.strategies.get(game),
+                newest=partial(self._newest, spec),
                 play=self._play,
             )
             measurement.metrics.update(with_prefix(game, evaluate(measured)))
             measurement.mixtures[game] = mixture
             measurement.meta[game], measurement.meta_games[game] = meta, meta_game
         return measurement
+
+    def _newest(self, spec: GameSpec) -> Player:
+        """Return the newest main line-up as a player."""
+        profile = self._profiles(spec.name)[-1]
+        members = tuple(((snapshot, 1.0),) for snapshot in profile)
+        roles, others = self._fixed.roles[spec.name], tuple(self._fixed.engines.items())
+        return Player("+".join(profile), spec, self._engine, roles, members, others=others)
 
     def _strategy(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable]) -> GameStrategy | None:
         """Return the strategy of the main policies over their line-ups."""

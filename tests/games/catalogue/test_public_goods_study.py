@@ -42,7 +42,7 @@ def test_figures_become_a_table_for_each_game(tmp_path, monkeypatch):
     assert sum("promises kept" in line for line in lines) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_of_two_iterations_has_all_figures(tmp_path):
     settings = study.settings_of("promises", "aligned") | {"iterations": 2, "cold_start": {"steps": 2}}
     league.train(load_settings(tomli_w.dumps(settings)), tmp_path / "run")

@@ -84,7 +84,7 @@ def test_any_words_in_any_order_end_within_the_limits():
     assert any(isinstance(end, int) for end in ends)
 
 
-LIMITED = "from games.tasks import checker; checker._limit_this_process()"
+LIMITED = "from games.tasks import checker; checker.limited_process.limit_this_process(checker.MEMORY)"
 CHILD = f"import sys; sys.path.append({str(checker._ROOT)!r}); {LIMITED}"
 
 
@@ -109,13 +109,13 @@ def test_a_process_that_does_not_answer_is_ended_and_started_anew():
     own = Checker(seconds=5.0)
     try:
         assert own.ask("dup +", [1, 2]) == (Checked(2), Checked(4))
-        own._process.kill()
+        own.process._process.kill()
         [lost] = own.ask("dup +", [3])
         assert lost.number is None
         assert own.ask("dup +", [3]) == (Checked(6),)
-        own._seconds = 0.2
-        os.kill(own._process.pid, signal.SIGSTOP)
+        own.process._seconds = 0.2
+        os.kill(own.process._process.pid, signal.SIGSTOP)
         [late] = own.ask("dup +", [3])
         assert late.number is None
     finally:
-        own.close()
+        own.process.close()

@@ -74,7 +74,7 @@ def test_resume_is_refused_where_it_cannot_keep_its_word(folder, capsys):
     assert not (folder / "absent").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_interrupted_run_says_how_to_resume_and_does(folder):
     league = [sys.executable, "-m", "league", "train"]
     command = [*league, "small.toml", "--set", "iterations=100000", "--set", "snapshot_every=100000"]

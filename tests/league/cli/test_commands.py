@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -9,7 +10,9 @@ import pytest
 from support.pages import EXTENDING, blocks
 from support.source import ROOT
 
-from league.cli.commands import BEHIND, COMMANDS, GROUPS, find, written
+from league.cli import dispatch, main
+from league.cli.commands import BEHIND, COMMANDS, GROUPS, LAB, SHOW, find, written
+from league.cli.dispatch import parse
 
 LENGTHS = next(text for file, _, text in blocks(EXTENDING) if file == "race_games/lengths.py")
 MATCH = ["match", "random", "always:bet", "--game", "kuhn_poker", "--matches", "4", "--save", "matches.jsonl"]
@@ -99,6 +102,18 @@ def test_the_help_is_one_screen_and_every_command_stands_on_it_or_behind_a_word_
     old = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     assert old.stderr == "league docs is `league show docs` now.\n"
     assert "See: league lab regret --help" in league(place, "regret", status=2)
+
+
+@pytest.mark.parametrize("name", sorted(LAB | SHOW))
+def test_an_old_word_means_the_same_command_and_says_where_it_is_now(name, monkeypatch, capsys):
+    for example in find(name).EXAMPLES:
+        words = shlex.split(re.split(" >+ ", example)[0])
+        assert parse([name, *words]) == parse([*written(name).split(), *words])
+    monkeypatch.setattr(dispatch, "_flushed", lambda *_: 0)
+    assert main([name]) == 0
+    assert capsys.readouterr().err == f"league {name} is `league {written(name)}` now.\n"
+    assert main(written(name).split()) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_help_imports_the_files_of_no_command():

@@ -99,16 +99,16 @@ def test_a_setting_says_what_it_takes_what_it_means_and_what_it_is_for(capsys):
 def test_without_a_word_the_settings_are_those_that_presets_set(capsys):
     common = {row["name"] for row in report(capsys, "settings")}
     assert {"iterations", "games.GAME.matches", "policies.NAME.rank", "credit.rule"} <= common
-    assert not {"alarms.collapse", "credit.rae.fold"} & common
+    assert not {"alarms.warmup", "credit.rae.fold"} & common
     assert len(common) < 130
     assert len(report(capsys, "settings", "--all")) > 300
-    assert [row["name"] for row in report(capsys, "settings", "alarms.collapse")] == ["alarms.collapse"]
+    assert [row["name"] for row in report(capsys, "settings", "alarms.warmup")] == ["alarms.warmup"]
 
 
 def test_settings_are_found_by_a_word_of_their_meaning(capsys):
-    assert main(["settings", "kappa_lo"]) == 0
+    assert main(["settings", "EPO)"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("objective.epo_low  (number, at least 0; default 0.8)\n    epo: lower end")
+    assert text.startswith("objective.epo  (number, at least 0; default 0.0)\n    weight of keeping entropy")
     assert "\n1 settings." in text
     assert main(["settings", "objektive"]) == 2
     assert capsys.readouterr().err.startswith("league: There is no setting named 'objektive'.")
@@ -123,7 +123,7 @@ def test_one_preset_is_shown_with_its_file(capsys):
     assert [preset["name"] for preset in report(capsys, "presets", "pocket")] == ["pocket"]
     assert main(["presets", "pocket"]) == 0
     text = capsys.readouterr().out
-    assert "[games.kuhn_poker]\nmatches = 2048\n" in text
+    assert "[games.kuhn_poker]\nmatches = 512\n" in text
     assert "pocket-long" not in text
     assert main(["presets", "poket"]) == 2
     assert "Did you mean pocket" in capsys.readouterr().err
@@ -175,7 +175,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(capsys, monkeypatch, tmp_p
     assert wrong["plugin my-games"] == ("games go cannot be loaded", broken.error)
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    assert "To mend:\n  runs: Go to a folder" in text
+    assert "To fix:\n  runs: Go to a folder" in text
     assert "Nothing is wrong" not in text
 
 

@@ -210,7 +210,7 @@ def test_vllms_server_is_told_what_to_serve(run_dir, tmp_path):
     assert adapted[adapted.index("--max-lora-rank") + 1] == "8"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["openai", "hf"])
 def test_a_role_of_another_run_is_given_to_it(served, run_dir, tmp_path, kind):
     """Behind its server, and as a model in a folder: both answer as the second player, and only the first learns."""

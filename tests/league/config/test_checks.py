@@ -148,4 +148,4 @@ def test_a_potential_is_refused_with_a_discount():
     settings = [f"games={{'{game}'={{matches=8}}}}", "beliefs.gain.weight=0.1", "credit.rule=reinforce"]
     check = [*settings, "beliefs.gain.potential=true", "credit.reinforce.gamma=0.9"]
     with pytest.raises(UsageError, match=r"credit.reinforce.gamma = 0.9 of .* and beliefs.gain.potential"):
-        load("pocket", check)
+        load("pocket-returns", check)

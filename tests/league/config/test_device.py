@@ -50,7 +50,7 @@ def test_with_a_gpu_the_small_presets_take_it_and_its_type(preset, monkeypatch):
 def test_presets_for_gpus_take_one_and_fit_their_passes_to_it(monkeypatch):
     for gpu, tokens in ((None, 32_768), (H100, 32_768), (SMALL, 16_384)):
         monkeypatch.setattr("league.config.load.find_gpu", lambda gpu=gpu: gpu)
-        for preset in ("qwen3-0.6b", "qwen3-4b"):
+        for preset in ("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b"):
             run = load(preset)
             assert (run.model.device, run.model.dtype, run.optimizer.micro_batch_tokens) == ("cuda", "bfloat16", tokens)
 
@@ -85,4 +85,4 @@ def test_threads_are_measured_once_and_the_run_keeps_them(monkeypatch):
     assert f"threads {run.threads}," in sentences[0]
     assert f"threads = {run.threads}\n" in to_toml(run)
     assert load("smol", ["threads=7"]).threads == 7
-    assert load("pocket").threads == 1, "a preset that states a number keeps it"
+    assert load("pocket-returns").threads == 1, "a preset that states a number keeps it"

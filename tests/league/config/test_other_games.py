@@ -34,8 +34,8 @@ def test_several_games_share_the_matches():
 
 def test_a_game_explores_as_the_presets_game_that_is_most_like_it():
     """Of pocket's, small Hanabi is most like tiny Hanabi, Leduc poker most like tic-tac-toe; Kuhn poker is one."""
-    pocket = load("pocket").games
-    games = load("pocket", games=["small_hanabi", "leduc_poker", "kuhn_poker"]).games
+    pocket = load("pocket-returns").games
+    games = load("pocket-returns", games=["small_hanabi", "leduc_poker", "kuhn_poker"]).games
     hanabi = next(game for name, game in games.items() if name.startswith("hanabi("))
     assert (hanabi.entropy, hanabi.entropy_end) == (0.6, 0.02)
     assert games["leduc_poker"].entropy == pocket["tic_tac_toe"].entropy
@@ -83,4 +83,4 @@ def test_what_does_not_go_together_says_so(overrides, message):
 
 def test_a_games_own_end_does_not_fit_mirror_descents_schedule():
     with pytest.raises(UsageError, match=r"games\.kuhn_poker\.entropy_end = 0\.04 states where a weight ends"):
-        load("pocket", ["objective.schedule=mmd"])
+        load("pocket-returns", ["objective.schedule=mmd"])

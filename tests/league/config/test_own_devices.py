@@ -39,7 +39,7 @@ def test_the_type_fits_the_device_of_each():
 
 def test_what_a_run_keeps_has_no_auto_left(monkeypatch):
     monkeypatch.setattr("league.config.load.find_gpu", lambda: None)
-    run = load("pocket", ["policies.main.model.device=auto"])
+    run = load("pocket-returns", ["policies.main.model.device=auto"])
     assert "auto" not in to_toml(run)
     assert run.model_of("main") == run.model
 

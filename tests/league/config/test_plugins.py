@@ -81,34 +81,34 @@ def shifted():
 
 def test_a_rules_settings_are_checked_described_and_kept(monkeypatch):
     register_credit("shifted", shifted())
-    config = load("pocket", ["credit.rule=shifted", "credit.shifted.shift=2"])
+    config = load("pocket-returns", ["credit.rule=shifted", "credit.shifted.shift=2"])
     assert isinstance(config, RunConfig)
     assert config.credit.settings_of("shifted") == Settings(shift=2.0)
     assert "[credit.shifted]\nshift = 2.0\n" in to_toml(config)
-    assert "[credit.shifted]\nshift = 0.5\n" in to_toml(load("pocket", ["credit.rule=shifted"]))
+    assert "[credit.shifted]\nshift = 0.5\n" in to_toml(load("pocket-returns", ["credit.rule=shifted"]))
     with pytest.raises(
         UsageError, match=r"credit\.shifted\.shift = -1: .*greater than or equal to 0\. \(what is added"
     ):
-        load("pocket", ["credit.shifted.shift=-1"])
+        load("pocket-returns", ["credit.shifted.shift=-1"])
     with pytest.raises(
         UsageError, match=r"no key named 'credit\.shifted\.shfit'\. Did you mean credit\.shifted\.shift"
     ):
-        load("pocket", ["credit.shifted.shfit=1"])
+        load("pocket-returns", ["credit.shifted.shfit=1"])
 
 
 def test_the_settings_of_a_loss_are_checked_described_and_kept():
     """A set of needs is what anybody would write."""
     register_loss("sloped", LossTerm(policy_gradient(ppo), Settings, {LossNeed.ADVANTAGES}))
-    config = load("pocket", ["objective.name=sloped", "objective.sloped.shift=2"])
+    config = load("pocket-returns", ["objective.name=sloped", "objective.sloped.shift=2"])
     assert objective_at(config, 1, "main").surrogate == Surrogate("sloped", {"shift": 2.0})
     assert objective_at(config, 1, "main").surrogate.table == Settings(shift=2.0)
     assert "[objective.sloped]\nshift = 2.0\n" in to_toml(config)
-    assert "[objective.sloped]\nshift = 0.5\n" in to_toml(load("pocket", ["policies.main.objective=sloped"]))
-    assert "sloped" not in to_toml(load("pocket", []))
+    assert "[objective.sloped]\nshift = 0.5\n" in to_toml(load("pocket-returns", ["policies.main.objective=sloped"]))
+    assert "sloped" not in to_toml(load("pocket-returns", []))
     with pytest.raises(UsageError, match=r"objective\.sloped\.shift = -1: .*greater than or equal to 0\."):
-        load("pocket", ["objective.sloped.shift=-1"])
+        load("pocket-returns", ["objective.sloped.shift=-1"])
     with pytest.raises(UsageError, match=r"no loss named 'slopped'. Did you mean sloped"):
-        load("pocket", ["objective.name=slopped"])
+        load("pocket-returns", ["objective.name=slopped"])
 
 
 @pytest.mark.parametrize("name", sorted(ObjectiveConfig.model_fields))
@@ -118,10 +118,10 @@ def test_no_loss_has_the_name_of_a_key_of_the_objective(name):
 
 
 def test_a_run_that_uses_no_plugin_is_written_as_if_there_were_none():
-    before = to_toml(load("pocket"))
+    before = to_toml(load("pocket-returns"))
     register_credit("shifted", shifted())
     register_matchmaking("eldest", lambda pool: pool)
-    assert to_toml(load("pocket")) == before
+    assert to_toml(load("pocket-returns")) == before
     assert "plugins = []" in before
 
 
@@ -133,28 +133,30 @@ def test_a_matchmakers_weight_is_a_share(monkeypatch):
         """
 
     register_matchmaking("eldest", eldest)
-    config = load("pocket", ["matchmaking.eldest=0.4", "matchmaking.self_play=0.6", "matchmaking.fictitious=0"])
+    config = load("pocket-returns", ["matchmaking.eldest=0.4", "matchmaking.self_play=0.6", "matchmaking.fictitious=0"])
     assert config.matchmaking.shares["eldest"] == 0.4
     assert type(config.matchmaking).model_fields["eldest"].description == "weight of: Meet the eldest alone"
-    assert load("pocket").matchmaking.shares["eldest"] == 0.0
+    assert load("pocket-returns").matchmaking.shares["eldest"] == 0.0
     only = ["matchmaking.eldest=1", "matchmaking.self_play=0", "matchmaking.fictitious=0"]
-    assert load("pocket", only).matchmaking.shares["self_play"] == 0.0
+    assert load("pocket-returns", only).matchmaking.shares["self_play"] == 0.0
 
 
 def test_a_plugin_is_kept_with_the_runs_that_use_it(tmp_path, monkeypatch):
     (tmp_path / "shifting.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    config = load("pocket", ['plugins=["shifting"]', "credit.rule=shifted"])
+    config = load("pocket-returns", ['plugins=["shifting"]', "credit.rule=shifted"])
     assert config.plugins == ("shifting",)
-    assert load("pocket", ["credit.rule=shifted"]).plugins == ("shifting",)  # it is loaded: who uses it needs it
-    assert load("pocket").plugins == ()
+    assert load("pocket-returns", ["credit.rule=shifted"]).plugins == (
+        "shifting",
+    )  # it is loaded: who uses it needs it
+    assert load("pocket-returns").plugins == ()
     assert validate(config.model_dump(exclude_none=True)) == config
 
 
 def test_a_configuration_brings_its_plugins_into_another_process(tmp_path, monkeypatch):
     (tmp_path / "shifting.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    config = load("pocket", ['plugins=["shifting"]', "credit.rule=shifted", "credit.shifted.shift=3"])
+    config = load("pocket-returns", ['plugins=["shifting"]', "credit.rule=shifted", "credit.shifted.shift=3"])
     (tmp_path / "config.pickle").write_bytes(pickle.dumps(config))
     code = "import pickle; config = pickle.load(open('config.pickle', 'rb')); from learners.advantages import RULES; "
     code += "print(config.credit.settings_of('shifted'), RULES['shifted'].settings.__module__, config.plugins)"
@@ -167,7 +169,7 @@ def test_a_configuration_brings_its_plugins_into_another_process(tmp_path, monke
         env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
     )
     assert done.stdout == "shift=3.0 shifting ('shifting',)\n", done.stderr
-    assert pickle.loads(pickle.dumps(load("pocket"))) == load("pocket")  # noqa: S301  # ours
+    assert pickle.loads(pickle.dumps(load("pocket-returns"))) == load("pocket-returns")  # noqa: S301  # ours
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_a_plugin_that_is_missing_or_broken_is_named(name, message, tmp_path, mo
     (tmp_path / "needs.py").write_text("import no_such_library")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UsageError, match=message):
-        load("pocket", [f'plugins=["{name}"]'])
+        load("pocket-returns", [f'plugins=["{name}"]'])
 
 
 def test_a_tournament_remembers_the_plugins_of_its_players(tmp_path, monkeypatch, capsys):
@@ -229,7 +231,7 @@ def test_a_best_response_remembers_the_plugins_that_it_was_trained_with(tmp_path
 
 def test_plugins_are_a_list():
     with pytest.raises(UsageError, match="plugins = 'my_games': it should be a list such as"):
-        load("pocket", ["plugins=my_games"])
+        load("pocket-returns", ["plugins=my_games"])
 
 
 def test_a_name_belongs_to_one():

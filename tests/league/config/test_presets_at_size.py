@@ -24,7 +24,7 @@ def small_config(preset, checkpoint, *overrides):
     return load(preset, [f"model.source={checkpoint}", *SMALL, *overrides])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_preset_trains_adapters_of_a_checkpoint_that_thinks(checkpoint, tmp_path):
     """In bfloat16, with checkpointing, as the preset has it; torch plays instead of vLLM."""
     outcome = train(small_config("qwen3-0.6b", checkpoint, "engine.kind=torch"), tmp_path / "run")

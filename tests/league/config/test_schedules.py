@@ -27,9 +27,6 @@ def test_every_setting_of_the_objective_is_passed_on():
         "kl_estimator": "k3",
         "entropy": 0.04,
         "epo": 0.5,
-        "epo_low": 0.6,
-        "epo_high": 1.7,
-        "epo_decay": 0.8,
         "magnet": 0.2,
         "magnet_uniform": 0.25,
         "distill": 0.7,
@@ -41,7 +38,7 @@ def test_every_setting_of_the_objective_is_passed_on():
     assert objective.normalisation == Normalisation("sequence_mean", 7)
     assert (objective.truncate, objective.kl_old, objective.kl_reference, objective.kl_estimator) == (2, 0.1, 0.3, "k3")
     assert objective.entropy == {"kuhn_poker": 0.04}
-    assert objective.band == EntropyBand(0.5, 0.6, 1.7, 0.8)
+    assert objective.band == EntropyBand(0.5, 0.8, 1.2, 0.9)
     assert (objective.magnet, objective.magnet_uniform) == (0.2, 0.25)
 
 

@@ -58,6 +58,6 @@ def test_unknown_suites_offer_the_nearest():
 def test_a_run_that_trains_on_a_held_out_game_is_refused_unless_told():
     of_suite = ["evaluation.suite=spiral", "games={kuhn_poker={matches=64},liars_dice={matches=64}}"]
     with pytest.raises(UsageError, match=r"holds out liars_dice.*train_on_held_out = true"):
-        load("pocket", of_suite)
-    assert load("pocket", [*of_suite, "evaluation.train_on_held_out=true"]).evaluation.suite == "spiral"
-    assert load("pocket", ["evaluation.suite=spiral"]).evaluation.suite == "spiral"  # trains on none of them
+        load("pocket-returns", of_suite)
+    assert load("pocket-returns", [*of_suite, "evaluation.train_on_held_out=true"]).evaluation.suite == "spiral"
+    assert load("pocket-returns", ["evaluation.suite=spiral"]).evaluation.suite == "spiral"  # trains on none of them

@@ -141,7 +141,7 @@ def by_score(throws):
     return [row[0] for row in credit("dr_grpo", batch)[0]]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(5))
 def test_from_samples_preferences_mix_and_a_score_collapses(seed):
     mixture, _ = from_samples(seed, by_preference)

@@ -11,26 +11,26 @@ from learners.losses.kto import Settings, kto_loss
 
 
 def test_kto_worked_by_hand():
-    """Beta is 0.5, z0 is 1: gains of -1, 3 and 1 nats; lambda (1 - sigmoid(beta gain))."""
-    surrogate = Settings(dpo_beta=0.5, kto_desirable=2.0, kto_undesirable=0.5)
+    """Beta is 0.5, z0 is 1: gains of -1, 3 and 1 nats; 1 - sigmoid(beta gain)."""
+    surrogate = Settings(dpo_beta=0.5)
     scores = torch.tensor([0.0, 4.0, 0.0], requires_grad=True)
     loss = kto_loss(scores, torch.ones(3), torch.tensor([True, True, False]), surrogate)
     half, third = 1 / (1 + math.exp(-0.5)), 1 / (1 + math.exp(1.5))
-    assert loss.tolist() == pytest.approx([2 * half, 2 * third, 0.5 * (1 - half)])
+    assert loss.tolist() == pytest.approx([half, third, 1 - half])
     loss.sum().backward()
-    slopes = [-2 * 0.5 * half * (1 - half), -2 * 0.5 * third * (1 - third), 0.5 * 0.5 * half * (1 - half)]
+    slopes = [-0.5 * half * (1 - half), -0.5 * third * (1 - third), 0.5 * half * (1 - half)]
     assert scores.grad.tolist() == pytest.approx(slopes)
 
 
 def test_kto_is_trls_formula():
-    """TRL's ``KTOTrainer.kto_loss`` (loss type kto): chosen and rejected log-ratios apart, one KL, then weights."""
+    """TRL's ``KTOTrainer.kto_loss`` (loss type kto): chosen and rejected log-ratios apart, one KL, weights of 1."""
     generator = torch.Generator().manual_seed(0)
     scores, kl = torch.randn(20, generator=generator), torch.tensor(0.4)
     desirable = torch.rand(20, generator=generator) > 0.4
-    surrogate = Settings(dpo_beta=0.1, kto_desirable=1.0, kto_undesirable=1.3)
+    surrogate = Settings(dpo_beta=0.1)
     chosen = 1 - functional.sigmoid(0.1 * (scores[desirable] - kl))
     rejected = 1 - functional.sigmoid(0.1 * (kl - scores[~desirable]))
-    expected = torch.cat([1.0 * chosen, 1.3 * rejected]).mean()
+    expected = torch.cat([chosen, rejected]).mean()
     torch.testing.assert_close(kto_loss(scores, kl.expand(20), desirable, surrogate).mean(), expected)
 
 

@@ -55,6 +55,19 @@ def test_the_error_falls_with_the_number_of_continuations():
     assert errors[64] == pytest.approx(errors[4] / 4, rel=0.3)
 
 
+def test_no_two_continuations_draw_alike():
+    """Neither of one point, nor of two points of a match, nor of two matches: what they draw is independent."""
+    episodes, seeds = kuhn(6)[0], []
+
+    def played(requests):
+        seeds.extend(request.sample_seed for request in requests)
+        return [episodes[0]] * len(requests)
+
+    points = [(episode, turn) for episode in episodes for turn in range(len(episode.turns))]
+    Continuations(played, 3, seed=1).matches(points)
+    assert len(set(seeds)) == len(seeds) == 3 * len(points) > 36
+
+
 def test_a_match_that_is_over_has_its_own_returns_and_equal_seeds_give_equal_ones():
     episodes, engine = kuhn(5)
     ends = [(episode, len(episode.turns)) for episode in episodes]

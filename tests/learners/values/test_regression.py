@@ -5,7 +5,7 @@ import pytest
 from support.learning.trajectories import turn
 
 from learners.values.features import action_features, state_features
-from learners.values.regression import FeatureWeights, design, weights_of
+from learners.values.regression import NO_WEIGHTS, FeatureWeights, design, weights_of
 
 
 @pytest.mark.parametrize("shrink", [0.0, 0.25, 9.0])
@@ -17,9 +17,10 @@ def test_weights_are_those_of_the_normal_equations(shrink):
     targets, counts = np.array([1.0, -2.0, 0.5, 4.0]), np.array([5.0, 1.0, 2.0, 3.0])
     weighted = matrix.T @ np.diag(counts)
     expected = np.linalg.solve(weighted @ matrix + shrink * np.eye(4), weighted @ targets)
-    found = design(rows).fit(targets, counts, shrink)
-    assert found.ids.tolist() == ids
-    assert found.values == pytest.approx(expected, abs=1e-4)
+    for start in (NO_WEIGHTS, FeatureWeights(np.array([7, 99]), np.array([2.0, 5.0]))):  # they pull to 0 from anywhere
+        found = design(rows).fit(targets, counts, shrink, start)
+        assert found.ids.tolist() == ids
+        assert found.values == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_feature_without_a_weight_weighs_nothing():

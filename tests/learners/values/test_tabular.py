@@ -106,7 +106,7 @@ def test_all_weights_are_pulled_to_nothing_alike(name, value):
     The state has three features, with the action they are six; V is fitted to what Q has learned.
     """
     batch = [acting(trajectory([1.0], match=match), ["go"]) for match in range(4)]
-    settings = {"residual": 0.0} if name == "progress" else {"sweeps": 1}
+    settings = {"residual": 0.0} if name == "progress" else {}
     estimator = ESTIMATORS[name]
     chosen = estimator.settings(shrink=6.0, **settings)
     found = estimator.make(batch, estimator.learn(batch, {}, chosen), chosen)
@@ -194,6 +194,22 @@ def test_preferences_are_in_units_of_the_return(scale):
         assert sum(implicit) == pytest.approx(1.0)
 
 
+def test_a_new_observation_is_preferred_for_the_sum_of_what_its_words_say():
+    """Of an observation that was never met, words count where they stood; what was not met there counts nothing."""
+    batch = []
+    for match in range(32):
+        state, sign = ("p r", "s q")[match % 2], (1.0, -1.0)[match // 2 % 2]
+        one = trajectory((sign * (2.0 if state == "p r" else 1.0),), [state], match=match, deal_seed=match % 2)
+        batch.append(acting(one, ["left" if sign > 0.0 else "right"]))
+    estimator = ESTIMATORS["preferences"]
+    chosen = estimator.settings(shrink=1.0)
+    state = estimator.learn(batch, {}, chosen)
+    unseen = [acting(trajectory((0.0,), [text]), ["left"]) for text in ("p q", "z z", "p z", "z q")]
+    both, neither, first, second = (row[0] for row in estimator.make(unseen, state, chosen))
+    assert both + neither == pytest.approx(first + second)
+    assert min(first, second) > neither + 1e-3
+
+
 def test_preferences_are_within_a_deal_and_never_turned_round():
     """Left is better on either deal, but was mostly chosen on the poor one: by returns over all matches it looks worse.
 
@@ -261,3 +277,15 @@ def test_sequential_advantages_are_steps_between_means_of_what_was_said_so_far(m
                 assert gain == pytest.approx(steps[1] - steps[0], abs=5e-3)
                 checked += 1
     assert checked > 60
+
+
+def test_a_teams_return_is_the_mean_over_its_seats_also_where_some_are_paid_alike():
+    """Of three seats paid 0, 0 and 3 it is 1, not the mean of 0 and 3."""
+    batch = []
+    for match, moves in enumerate(["aaa", "bbb"] * 4):
+        for seat, move in enumerate(moves):
+            paid = 3.0 * (seat == 2) * (move == "a")
+            fields = {"seat": seat, "match": match, "players": ("main",) * 3, "order": (seat,), "role": f"seat {seat}"}
+            batch.append(acting(trajectory([paid], **fields), [move]))
+    gains = [sum(row[0] for row in rows) for rows in zip(*[iter(learned("sequential", [batch]))] * 3, strict=True)]
+    assert gains == pytest.approx([0.5, -0.5] * 4, abs=1e-3)  # from the mean, a half, to 1 and to 0

@@ -5,7 +5,6 @@ a model of 25 million parameters.
 """
 
 import json
-import resource
 import sys
 
 import peft  # noqa: F401  # before anything is measured
@@ -15,6 +14,7 @@ import torch
 from arena.lm.lora import Adapters, AdapterShape
 from arena.lm.pocket import PocketShape, build_pocket
 from learners.update.policy import Policy
+from support.memory import most_resident
 
 SHAPE = PocketShape(hidden_size=512, layers=8, heads=8, kv_heads=4, intermediate_size=1536)
 PROMPT, REPLY = tuple(range(3, 40)), (50, 51)
@@ -58,8 +58,7 @@ def main(kind, number):
     torch.set_num_threads(1)
     before = psutil.Process().memory_info().rss
     policies = trained(kind, number)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before  # kibibytes on Linux
-    sys.stdout.write(json.dumps({"held": held(policies), "peak": peak}))
+    sys.stdout.write(json.dumps({"held": held(policies), "peak": most_resident() - before}))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ loaded_snapshots = 1
 """,
     "free replies": """
 roles = { reply = "free", on_illegal = "retry", retries = 1, max_reply_tokens = 3 }
-alarms.illegal_stop = 1
+alarms.stop = []
 optimizer.inner_steps = 1
 evaluation.exact = false
 credit = { rae = { fold = "trajectory" } }

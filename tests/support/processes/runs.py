@@ -22,6 +22,7 @@ from league.population.results.match_store import STORE_FILE, MatchStore
 from league.training.checkpoints.checkpoint import RECORDS_FILE
 from league.training.starts.pool import POOL_FILE
 
+CHANCE = ("time/", "memory/", "mfu/", "learners/replaced", "cluster/replaced")  # beginnings of names of others
 TIMINGS = {"tokens_per_second", "seconds"}  # the metrics that differ from run to run, with those of time and memory
 
 TINY = """
@@ -165,8 +166,8 @@ def live(
 
 
 def is_reproducible(name: str) -> bool:
-    """Return whether a metric is the same in every run of one configuration."""
-    return name not in TIMINGS and not name.startswith(("time/", "memory/", "mfu/"))
+    """Return whether a metric is the same in every run of one configuration, whatever happens to its processes."""
+    return name not in TIMINGS and not name.startswith(CHANCE)
 
 
 def contents(run_dir: Path) -> dict[str, Any]:

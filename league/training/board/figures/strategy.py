@@ -111,5 +111,5 @@ def draw_beliefs(title: str, belief: Mapping[str, Sequence[Series]], bits: Serie
         list(bits), list(bits.values()), 0.6, color=[COLOURS[0] if value >= 0 else PALE for value in bits.values()]
     )
     below.axhline(0.0, color=INK, lw=0.6)
-    tidy(below, "bits that the N-th speech told each hearer")
+    tidy(below, "bits that the N-th speech gave each listener")
     return figure

@@ -151,7 +151,7 @@ def test_what_cannot_be_done_is_told(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_where_nothing_can_be_counted_out_exploiters_are_trained(capsys):
     words = ["--attack", "control", "--budget", "0.5", "1", "--steps", "256", "--matches", "16", "--json"]
     assert main(["redteam", "random", "--game", "connect_four", *words]) == 0

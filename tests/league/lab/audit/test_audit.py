@@ -2,10 +2,16 @@
 
 import json
 import random
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.browser import NARROW, WIDE, sideways_overflow
 from support.processes.server import MODELS, Server, completion, error
+from support.source import ROOT
 
 from arena.records import Reply
 from games.registry import make_game
@@ -13,9 +19,11 @@ from league.cli import main
 from league.cli.measuring import audit as command
 from league.cli.python.playing import exploitability, match
 from league.lab.audit.audit import Audit, checkpoints_of, planted_leads
-from league.lab.audit.findings import chance_of, document, findings
+from league.lab.audit.findings import MOVED, _exploitable, _progress, chance_of, document, findings, reads_labels
 from league.lab.audit.measures import (
     Control,
+    Field,
+    LaterEarlier,
     edit_effect,
     field_of,
     forfeits_of,
@@ -23,12 +31,13 @@ from league.lab.audit.measures import (
     margin_of,
 )
 from league.lab.audit.page import audit_page
-from league.lab.audit.plan import GAMES, MATCHES, Kind, Pace, make_plan, tasks_of
+from league.lab.audit.plan import GAMES, MATCHES, PLANTED, Kind, Pace, make_plan, tasks_of
 from league.population.evaluation.head_to_head import A, compare
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from league.population.players.tabulating import TabulatedPolicy
 from league.theory.exact.exploitability import PolicyTable, head_to_head, uniform_table
+from league.theory.statistics import Estimate
 from roles.role import OnIllegal
 
 KUHN = make_game("kuhn_poker").spec
@@ -75,6 +84,13 @@ def test_matches_are_those_of_league_match_bit_for_bit(report, run_dir):
     met = {result.players for result in report.matches if result.spec.name == "kuhn_poker"}
     assert (str(run_dir), "random") in met
     assert ("equilibrium", "always:bet") in met
+
+
+def test_a_control_is_the_player_against_itself(report):
+    for player in ("equilibrium", "always:bet"):
+        [control] = [one for one in report.controls if (one.player, one.spec.name) == (player, "kuhn_poker")]
+        assert control.lead == match(player, player, game="kuhn_poker", matches=MATCHES).lead
+        assert control.matches == MATCHES
 
 
 def test_what_a_script_cannot_do_is_said_and_the_rest_goes_on(report):
@@ -169,6 +185,8 @@ def test_an_unmoved_strategy_that_was_sampled_moves_by_noise_alone():
 
     effects = [edit_effect("a", "renamed(kuhn_poker)", drawn(), drawn()) for _ in range(10)]
     assert np.mean([one.moved for one in effects]) == pytest.approx(np.mean([one.noise for one in effects]), rel=0.25)
+    assert max(one.moved for one in effects) > MOVED, "without its noise it would count as moved"
+    assert not any(map(reads_labels, effects))
 
 
 def test_a_planted_player_that_leads_is_reported():
@@ -230,6 +248,33 @@ def test_a_null_control_finds_a_difference_in_one_of_twenty_at_most():
             found += Control("random", KUHN, 100, result.lead).differs
     assert found / repeats <= 0.05 + 3.0 * (0.05 * 0.95 / repeats) ** 0.5
     assert found > 0  # a control that never finds anything would not find a difference that is there
+
+
+def test_an_exploitability_that_was_sampled_is_below_that_of_random_play_only_with_its_interval():
+    def read(player, mean, *interval):
+        sampled = SimpleNamespace(mean=(mean, *interval)) if interval else None
+        return SimpleNamespace(player=player, spec=KUHN, exploitability=mean, sampled=sampled)
+
+    for high, good in ((0.6, False), (0.4, True)):
+        rows = [read(PLANTED, 0.5), read("sampled", 0.3, 0.2, high)]
+        [finding] = _exploitable(SimpleNamespace(players=("sampled", PLANTED), exploitabilities=rows))
+        assert finding.good is good
+        assert finding.text.endswith(f"loses in {int(good)} of 1 games.")
+
+
+def test_the_mean_margin_is_over_the_other_ranked_players():
+    margin = np.array([[0.0, 0.3, 0.9], [-0.3, 0.0, 0.1], [-0.9, -0.1, 0.0]])
+    field = Field(KUHN, ("a", "b", "c"), margin, margin * 0, (), ("a", "b", "c"))
+    assert [field.mean_margin(name) for name in "abc"] == pytest.approx([0.6, -0.1, -0.5])
+    assert field._replace(ranked=("b", "c")).mean_margin("b") == pytest.approx(0.1)
+
+
+def test_what_is_said_of_a_runs_checkpoints_is_what_the_newest_does():
+    """The middle one beats the first; that is its own matter."""
+    steps = [("b", "a", (0.5, 0.4, 0.6)), ("c", "a", (-0.5, -0.6, -0.4)), ("c", "b", (0.0, -0.1, 0.1))]
+    progress = [LaterEarlier("kuhn_poker", later, earlier, Estimate(*lead)) for later, earlier, lead in steps]
+    [finding] = _progress(SimpleNamespace(lines=[("a", "b", "c")], progress=progress, fields=[]))
+    assert finding.text == "In kuhn_poker c beats 0 of 2 earlier checkpoints, and loses to a."
 
 
 def test_how_many_differences_are_chance():
@@ -317,6 +362,100 @@ def test_an_endpoint_is_asked_what_was_said_and_after_a_kill_only_what_is_missin
     assert page.exists()
 
 
+QUICK = """
+import sys
+from league.cli import main
+from league.lab.audit import audit, plan
+plan.GAMES = audit.GAMES = plan.MET_IN = plan.GAMES[:1]
+plan.MATCHES = audit.MATCHES = 40
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.thorough
+def test_after_a_real_kill_no_answer_is_asked_for_again(tmp_path, capsys, monkeypatch):
+    """What was under way when it was killed, one request a slot, was never answered, and is asked for again."""
+    quick(monkeypatch)
+    page, answers, slots = tmp_path / "page.html", tmp_path / "page.answers.jsonl", 16
+    with Server(behave) as server:
+        words = ["audit", f"openai:{MODELS[0]}@{server.url}", "-o", str(page), "--replies", "8", "--json"]
+        killed = subprocess.Popen([sys.executable, "-c", QUICK, *words], cwd=ROOT, stderr=subprocess.DEVNULL)
+        while len(server.seen) < 150:
+            assert killed.poll() is None
+            time.sleep(0.01)
+        killed.kill()
+        killed.wait()
+        asked = len(server.seen)
+        kept = answers.read_bytes().count(b"\n")
+        assert not page.exists()
+        server.seen.clear()
+        assert main(words) == 0
+        missing = len(server.seen)
+        total = answers.read_bytes().count(b"\n")
+        server.seen.clear()
+        assert main(words) == 0
+        beside = len(server.seen)  # words that take the pace and ask for log-probs
+    capsys.readouterr()
+    assert beside <= 3
+    assert missing - beside == total - kept
+    assert 0 <= asked - beside - kept <= slots
+    assert page.exists()
+
+
+HEADINGS = [
+    "How exploitable is it?",
+    "Does a later one beat earlier ones, or go round?",
+    "Strength, with forfeits apart",
+    "Does it read the cards, or the labels?",
+    "Seats",
+    "Controls",
+    "Plan and cost",
+]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_in_a_browser_answers_every_question(browser, report, run_dir, tmp_path, width, dark):
+    path = tmp_path / "audit.html"
+    path.write_text(audit_page(report), encoding="utf-8")
+    with browser.open(path, width=width, dark=dark, offline=True) as page:
+        assert sideways_overflow(page) == 0
+        assert page.locator("h2").all_inner_texts() == HEADINGS
+        for link in page.locator("nav.contents a").all():
+            assert page.locator(link.get_attribute("href")).count() == 1
+        assert page.locator("ul.findings li").all_inner_texts() == [
+            f"{ {True: '✓', False: '✗', None: '·'}[one.good] } {one.text}" for one in findings(report)
+        ]
+        [row] = [
+            row
+            for row in page.locator("#exploitability table").first.locator("tbody tr").all()
+            if row.locator("td.player").inner_text() == str(run_dir)
+        ]
+        own = [one for one in report.exploitabilities if one.player == str(run_dir)]
+        assert row.locator("td.number").all_inner_texts() == [f"{one.exploitability:.3f}" for one in own]
+        assert page.locator("#exploitability h3").count() == len(GAMES)
+        assert page.locator("#progress table.matrix").count() == len(report.fields)
+        assert page.locator("#forfeits tbody tr").count() == len(report.forfeits)
+        assert page.locator("#labels tbody tr").count() == len(report.edits)
+        assert page.locator("#controls tbody tr").count() == len(report.controls)
+        assert "cannot take part in" in page.locator("#plan summary").first.inner_text()
+        page.locator("#plan summary").last.click()
+        assert page.locator("#plan ol li:visible").count() == len(report.plan.tasks)
+
+
+@pytest.mark.thorough
+def test_a_hostile_page_runs_nothing(browser, report, tmp_path):
+    evil = """</script><script>window.broken = 1</script><img src=x onerror="window.broken=1">{{ 7*7 }}"""
+    path = tmp_path / "audit.html"
+    own = tuple(one._replace(player=evil, roles=(evil,) * len(one.roles)) for one in report.exploitabilities)
+    path.write_text(audit_page(report._replace(players=(evil,), exploitabilities=own)), encoding="utf-8")
+    with browser.open(path, offline=True) as page:
+        assert page.evaluate("window.broken") is None
+        assert evil in page.locator("h1").inner_text()
+        assert sideways_overflow(page) == 0
+
+
 def test_hostile_names_and_replies_stay_text(report):
     evil = '<img src=x onerror="alert(1)">'
     page = audit_page(
@@ -341,6 +480,8 @@ def test_a_player_that_is_named_twice_or_is_none_is_refused(capsys, tmp_path, mo
     assert "named twice" in capsys.readouterr().err
     assert main(["audit", "radnom"]) == 2
     assert "random" in capsys.readouterr().err
+    assert main(["audit", "random", "-o", ""]) == 2
+    assert "-o" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -351,6 +492,8 @@ def test_the_command_prints_what_follows_and_where_the_page_is(tmp_path, capsys,
     out, err = capsys.readouterr()
     assert "Null control" in out
     assert "audit.html has the whole audit" in err
-    assert "<!doctype html>" in (tmp_path / "audit.html").read_text()
+    page = (tmp_path / "audit.html").read_text()
+    assert "<!doctype html>" in page
+    assert "No matches were played." in page  # random is not met by itself
+    assert "−0.000" not in page
     assert command.MINUTES == 10
-    assert findings is not None

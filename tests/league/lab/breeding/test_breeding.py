@@ -1,6 +1,7 @@
 """A population of runs is bred within its budget, goes on where it was killed, and its elite never gets worse."""
 
 import json
+import shutil
 
 import pytest
 from support.processes.runs import TINY
@@ -118,8 +119,9 @@ def test_what_was_killed_in_the_first_iteration_of_its_root_ends_as_it_would_hav
     assert breed(None, tmp_path / "killed", lambda _: None).record() == whole
 
 
-def test_a_member_whose_training_fails_ranks_last_and_is_replaced_by_the_best(tmp_path):
-    """A learning rate of 1e30 fails in its first update; resuming does not meet it again."""
+@pytest.mark.thorough
+def test_a_member_whose_training_fails_ranks_last_and_is_replaced_by_the_best(tmp_path, monkeypatch):
+    """A learning rate of 1e30 fails in its first update; resuming does not train it again, and replaces it alike."""
     told, config = [], settings(tmp_path)
     changes = ['descent.mutate={"optimizer.learning_rate"=[1e-6, 1e30]}', "descent.factor=1e36", "descent.resample=0.0"]
     bred = breed(load(str(config), [*changes, "seed=2"]), tmp_path / "bred", told.append)
@@ -131,7 +133,12 @@ def test_a_member_whose_training_fails_ranks_last_and_is_replaced_by_the_best(tm
     assert second["members"][1]["parents"] == ["g000/m0"]
     assert second["members"][1]["how"].startswith("took over g000/m0, as g000/m1 failed")
     (tmp_path / "bred" / BREED_FILE).unlink()  # killed before the first generation was written down
+    shutil.rmtree(tmp_path / "bred" / "g001")
+    trained, original = [], breeding.resume
+    monkeypatch.setattr(breeding, "resume", lambda run, **words: trained.append(run.name) or original(run, **words))
     assert breed(None, tmp_path / "bred", told.append).history == bred.history
+    assert trained == ["m0", "m1"], "those of the second generation alone"
+    assert sum("failed, ranks last" in line for line in told) == 1
 
 
 def test_a_generation_in_which_all_fail_ends_breeding_with_the_reason(tmp_path, monkeypatch):

@@ -47,13 +47,13 @@ def test_the_presets_train_on_no_held_out_game_and_end_with_a_table(preset):
     assert config.matchmaking.self_play == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_its_suite_is_its_games_and_what_is_held_out(run):
     assert suite_of(run).training == ("tiny_hanabi", "tic_tac_toe")
     assert suite_of(run).held_out == load_suite("mars").held_out
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_both_snapshots_play_the_same_deals_and_what_was_played_is_not_played_again(run):
     played = []
     found = changes(run, played.append)
@@ -73,7 +73,7 @@ def test_both_snapshots_play_the_same_deals_and_what_was_played_is_not_played_ag
     assert {path.name for path in (run.path / FOLDER).iterdir()} == {"before", "after"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_table_names_every_game_and_opponent(run):
     console = Console(record=True, width=160)
     print_suite(run, console)
@@ -85,4 +85,4 @@ def test_the_table_names_every_game_and_opponent(run):
 
 def test_a_table_needs_a_suite():
     with pytest.raises(UsageError, match="suite_matches needs a suite"):
-        load("pocket", ["evaluation.suite_matches=5"])
+        load("pocket-returns", ["evaluation.suite_matches=5"])

@@ -202,7 +202,7 @@ def test_the_command_plays_a_suite_of_three_lines_and_keeps_everything_in_one_fi
     assert "kuhn_poker" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_of_500_evaluations_the_intervals_cover_the_exact_value_as_often_as_they_say(tmp_path):
     suite = Suite(games=("kuhn_poker",), opponents=("random",), matches=60 * 500)
     evaluation = SuiteEvaluation(EvaluationPlan("mine", suite, ("always:bet",)), Engines())

@@ -63,7 +63,7 @@ def test_of_equal_players_few_are_decided_wrongly_though_one_looks_after_each_de
     assert share_ever_decided(draws(rng, (0.0, 0.5, 1.0), (0.3, 0.4, 0.3), 1000, 400)) <= 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("values", "weights"),
     [

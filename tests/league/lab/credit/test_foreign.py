@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -143,6 +144,9 @@ def test_the_bias_that_is_known_is_found_and_by_turn():
         (lambda token_level_rewards: token_level_rewards[:, :2], "verl", r"shape \(4, 2\)"),
         (lambda token_level_rewards: None, "verl", "returned NoneType"),
         (lambda rewards: rewards / 0, "trl", "not finite"),
+        (lambda rewards: rewards * 1j, "trl", "not one advantage a row or a token"),
+        (lambda rewards: "advantages", "trl", "returned str"),
+        (lambda rewards: sys.exit(0), "trl", "ended the program"),
         (lambda rewards: 1 / 0, "trl", r"raised ZeroDivisionError in line \d+ of test_foreign.py"),
         (lambda trajectories, evidence, state, settings: [[1.0]], "league", "one advantage for each turn"),
         (lambda trajectories, evidence, state, settings: 7, "league", "not lists of one number for each turn"),
@@ -205,7 +209,7 @@ def test_a_function_named_as_one_of_ours_is_told_from_it(given, capsys):
         ("nowhere.py:f", "There is no file nowhere.py"),
         ("centred", "names no function"),
         ("{file}:", "names no function"),
-        ("{broken}:f", "raised SyntaxError"),
+        ("{broken}:f", "no Python that can be read, in line 1 of broken.py: invalid syntax"),
         ("{file}.txt:f", "There is no file"),
     ],
 )
@@ -214,6 +218,11 @@ def test_a_function_that_is_not_there_is_refused(text, said, given, tmp_path, ca
     broken.write_text("def f(:\n", encoding="utf-8")
     assert main(["credit", "kuhn_poker", "--with", text.format(file=given, broken=broken)]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_signature_without_a_function_is_refused(capsys):
+    assert main(["credit", "kuhn_poker", "--signature", "trl"]) == 2
+    assert "name one with --with" in capsys.readouterr().err
 
 
 def test_a_grouped_function_is_refused_where_each_start_is_played_once(given, capsys):

@@ -144,7 +144,7 @@ def test_wrong_inputs_are_told_in_a_sentence(words, told, tmp_path, capsys):
     assert told in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timed
 def test_a_hundred_thousand_matches_are_credited_in_a_minute(tmp_path, capsys):
     path, matches = tmp_path / "matches.jsonl", stored("kuhn_poker", number=1_000)

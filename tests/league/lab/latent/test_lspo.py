@@ -91,7 +91,7 @@ def test_it_is_a_player_and_a_base(taught, run, capsys):
     assert exploitability(f"{child}@main-000000", capsys) == exploitability(taught, capsys)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_equal_seed_teaches_the_same(run, taught):
     again = run.parent / "again"
     assert main(["latent", str(run), "-o", str(again), "--json"]) == 0
@@ -99,7 +99,7 @@ def test_an_equal_seed_teaches_the_same(run, taught):
     assert all((first[name] == second[name]).all() for name in first)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_clusters_by_hidden_states_and_free_replies_do_too(run, tmp_path, capsys):
     free = ["--set", "roles.reply=free", "--set", "roles.on_illegal=forfeit", "--set", "roles.max_reply_tokens=8"]
     settings = ["--set", "iterations=1", "--set", "snapshot_every=1", "--set", "cold_start.steps=120"]

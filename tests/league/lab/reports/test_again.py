@@ -33,12 +33,12 @@ def test_a_preset_is_made_again_by_its_name(preset):
 )
 def test_changed_settings_are_in_the_command(settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    base = load("pocket").model_dump()
+    base = load("pocket-returns").model_dump()
     if "roles.cards" in settings[0]:
         config = validate({**base, "roles": {**base["roles"], "cards": "a folder; rm -rf"}})
         assert command(config) is None or configuration(command(config)) == config
     else:
-        config = load("pocket", settings)
+        config = load("pocket-returns", settings)
         assert configuration(command(config)) == config
 
 
@@ -47,7 +47,7 @@ def test_a_run_without_a_game_of_every_preset_is_made_from_its_own_file():
 
 
 def test_differing_settings_are_named_with_both_values():
-    configs = [load("pocket"), load("pocket", ["seed=2", "games.leduc_poker.matches=5"])]
+    configs = [load("pocket-returns"), load("pocket-returns", ["seed=2", "games.leduc_poker.matches=5"])]
     rows = differing(configs)
     assert rows["seed"] == [0, 2]
     assert rows["games.leduc_poker.matches"] == [None, 5]

@@ -7,6 +7,10 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from open_spiel.python.voting import ranked_pairs, soft_condorcet_optimization
+from support.matches.elections import maximal_lotteries, profile
 
 import league
 from games.common.errors import UsageError
@@ -16,6 +20,7 @@ from league.lab.standings.battle_ratings import rate
 from league.lab.standings.battles import battles_of, read_battles
 from league.lab.standings.elo import POINTS, elo
 from league.population.results.match_store import Pairs
+from league.theory.solvers import voting
 
 CIRCLE = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
 
@@ -57,6 +62,57 @@ def test_a_planted_cycle_is_a_set_of_three_leaders():
     assert min(lottery[name] for name in names) > 0.2
     rated = by_name(ratings)
     assert rated["pawn"].rating.high < min(rated[name].rating.low for name in names)
+
+
+@st.composite
+def contests(draw):
+    """Return battles of which every pair has 21, with ties, and no two pairs an equally clear result; and votes.
+
+    A battle is two votes for its winner, and a tie one for each: ``votes`` [N, N] counts them.
+    """
+    each, number, found = 21, draw(st.integers(2, 5)), []
+    pairs = [(i, j) for i in range(number) for j in range(i)]
+    votes = np.zeros((number, number))
+    for (i, j), lead in zip(pairs, draw(st.permutations([2 * k + 1 for k in range(len(pairs))])), strict=True):
+        first, second = draw(st.sampled_from([(i, j), (j, i)]))
+        lost = draw(st.integers(0, (each - lead) // 2))
+        scores = [1.0] * (lost + lead) + [0.0] * lost + [0.5] * (each - lead - 2 * lost)
+        votes[first, second], votes[second, first] = 2 * sum(scores), 2 * (each - sum(scores))
+        turned = draw(st.booleans())  # who sits first is nothing to these methods
+        found += [
+            battle(*map(str, (second, first)), 1 - s) if turned else battle(str(first), str(second), s) for s in scores
+        ]
+    return draw(st.permutations(found)), votes
+
+
+@pytest.fixture(scope="module")
+def lotteries():
+    return maximal_lotteries()
+
+
+@pytest.mark.thorough
+@settings(max_examples=25)
+@given(contests())
+def test_ratings_of_random_battles_are_openspiels_by_every_method(lotteries, contest):
+    found, votes = contest
+    rated = by_name(rate(battles_of(found), resamples=0))
+    rows, election = [rated[str(i)] for i in range(len(votes))], profile(votes)
+    theirs = ranked_pairs.RankedPairsVoting().run_election(election)
+    assert sorted(range(len(rows)), key=lambda i: rows[i].ranked_pairs) == theirs.ranking
+    drawn = lotteries.run_election(election)
+    last = max(row.lottery_rank for row in rows)
+    for player, score in zip(drawn.ranking, drawn.scores, strict=True):
+        level = last - rows[player].lottery_rank
+        assert level <= score <= level + 1 + 1e-6
+        if rows[player].lottery_rank == 1:
+            assert score - level == pytest.approx(rows[player].lottery, abs=1e-6)
+    shares = votes / votes.sum()
+    rate_of = voting.STEP / (shares + shares.T).sum(axis=1).max()
+    descent = soft_condorcet_optimization.SoftCondorcetOptimizer(election, rating_upper_bound=voting.SPAN)
+    expected, _ = descent.run_solver(iterations=100, learning_rate=rate_of)
+    assert voting.soft_condorcet(votes, steps=100) == pytest.approx(expected, abs=2e-3)
+    whole = voting.soft_condorcet(votes)
+    assert [row.soft_condorcet for row in rows] == pytest.approx(whole, abs=1e-6)
 
 
 @pytest.mark.parametrize("copied", ["strong", "weak"])

@@ -254,7 +254,7 @@ def test_a_run_whose_matches_were_not_kept_says_so(run_dir, tmp_path, capsys):
     assert "exploitability: 0.500 → 0.400" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_thousand_players_and_a_million_matches(tmp_path):
     """The whole command, start and imports included, in processor time: other work on the machine does not count."""
     number, matches = 1000, 1_000_000

@@ -147,7 +147,7 @@ def test_from_python_a_sweep_goes_on_with_more_seeds_and_asks_once(tiny, tmp_pat
         league.sweep({"rae": configs["mars"]}, tmp_path / "sweep", seeds=[0])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_runs_in_processes_are_those_of_this_one(tiny, tmp_path):
     config = league.load_config(tiny, *SMALLER)
     here = league.sweep({"a": config}, tmp_path / "here", seeds=[0, 1])

@@ -80,7 +80,7 @@ def test_a_game_without_tables_is_distilled_by_play(run, capsys):
     assert exploitability(folder, capsys) == pytest.approx(mixture, abs=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_same_seed_distils_the_same_model(run, distilled):
     folder = run.parent / "again"
     assert main(["distil", str(run), "-o", str(folder), "--json"]) == 0

@@ -249,7 +249,7 @@ def trained_kuhn(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "kuhn"
     overrides = ["iterations=20", "threads=1", "evaluation.matches=16", "games={kuhn_poker={}}", "model.hidden_size=32"]
     options = [word for override in overrides for word in ("--set", override)]
-    assert main(["train", "pocket", "--run-dir", str(path), *options]) == 0
+    assert main(["train", "pocket-returns", "--run-dir", str(path), *options]) == 0
     return path
 
 

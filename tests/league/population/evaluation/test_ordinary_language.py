@@ -13,6 +13,7 @@ from league.config.learning import AlarmsConfig
 from league.config.load import load
 from league.population.evaluation.ordinary_language import _texts, kl_of_answers, language_metrics, text_logprob
 from league.training.monitors.alarms import check_alarms
+from learners.trajectories import Trajectory
 
 
 @pytest.fixture(scope="module")
@@ -53,27 +54,28 @@ def test_a_model_that_knows_nothing_gives_every_token_the_same_chance():
 
 def test_a_full_model_is_compared_with_what_it_began_as(tmp_path):
     pocket().save(tmp_path / "model")
-    config = load("pocket", [f"model.source={tmp_path / 'model'}"])
+    config = load("pocket-returns", [f"model.source={tmp_path / 'model'}"])
     same = language_metrics(config, {"main": pocket()})
     assert same["main/language_kl"] == pytest.approx(0.0, abs=1e-6)
     other = pocket()
     with torch.no_grad():
         other.model.model.embed_tokens.weight.mul_(3.0)
     assert language_metrics(config, {"main": other})["main/language_kl"] > 0.01
-    assert language_metrics(load("pocket"), {"main": pocket()}) == {}
-    off = load("pocket", [f"model.source={tmp_path / 'model'}", "evaluation.language=false"])
+    assert language_metrics(load("pocket-returns"), {"main": pocket()}) == {}
+    off = load("pocket-returns", [f"model.source={tmp_path / 'model'}", "evaluation.language=false"])
     assert language_metrics(off, {"main": pocket()}) == {}
 
 
-def test_a_broken_speaker_rings_until_it_is_measured_whole_again():
-    from learners.trajectories import Trajectory
+def seen(policy):
+    return [Trajectory(**dict.fromkeys(Trajectory._fields, ()) | {"policy": policy, "game": "g", "role": "r"})]
 
-    seen = [Trajectory(**dict.fromkeys(Trajectory._fields, ()) | {"policy": "main", "game": "g", "role": "r"})]
+
+def test_a_broken_speaker_rings_until_it_is_measured_whole_again():
     context = SimpleNamespace(config=SimpleNamespace(alarms=AlarmsConfig()), roles={"g": ()})
     state, rang = {}, []
     for iteration, divergence in enumerate((None, 0.4, 0.6, None, 0.2), 1):
         metrics = {} if divergence is None else {"main/language_kl": divergence}
-        alarms, _, state = check_alarms(context, state, iteration, seen, [()], metrics)
+        alarms, _, state = check_alarms(context, state, iteration, seen("main"), [()], metrics)
         rang.append([(alarm.name, alarm.subject, alarm.since) for alarm in alarms])
     assert rang == [[], [], [("language", "main", 3)], [("language", "main", 3)], []]
 
@@ -82,9 +84,12 @@ def test_a_cold_start_that_costs_language_rings_before_the_first_iteration():
     """SmolLM2 in smol-free was at 0.33 after its cold start, and nothing said so."""
     context = SimpleNamespace(config=SimpleNamespace(alarms=AlarmsConfig()), roles={"g": ()})
     for divergence, expected in ((0.33, [("cold_start", "main", 0)]), (0.1, [])):
-        alarms, metrics, _ = check_alarms(context, {}, 0, (), (), {"main/language_kl": divergence})
+        alarms, metrics, state = check_alarms(context, {}, 0, (), (), {"main/language_kl": divergence})
         assert [(alarm.name, alarm.subject, alarm.since) for alarm in alarms] == expected
         assert metrics["alarms/cold_start"] == float(bool(expected))
+        alarms, metrics, _ = check_alarms(context, state, 1, seen("main"), [()], {"main/language_kl": divergence})
+        assert alarms == []  # it says what the cold start has cost; from here on ``language`` watches
+        assert "alarms/cold_start" not in metrics
     assert (
         "lower cold_start.learning_rate"
         in check_alarms(context, {}, 0, (), (), {"main/language_kl": 0.33})[0][0].message

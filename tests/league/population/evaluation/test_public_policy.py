@@ -1,5 +1,7 @@
 """A policy over a public tree is the table's: the same figures where both can be had, mixtures too."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,11 @@ from league.population.evaluation.public_policy import mixture, public_values
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from league.theory.exact import exploitability as exact
+from league.theory.public.bounds import bounds
 from league.theory.public.liars_dice import liars_dice
 from league.theory.public.measures import best_responses, returns
 from league.theory.public.reading import read_policy
+from tests.support.models.pocket import pocket
 
 GAME = "liars_dice(dice_sides=3,numdice=1)"
 
@@ -65,6 +69,71 @@ def test_the_command_counts_a_large_game_out_and_says_how_many_states_it_asks(mo
     shown = capsys.readouterr()
     assert "Exploitability: 0.556" in shown.out
     assert f"{GAME} has 192 information states" in shown.err
-    monkeypatch.setattr("league.theory.public.liars_dice.MOST_STATES", 150)
+    monkeypatch.setattr("league.theory.public.tree.MOST_STATES", 150)
     assert main(["exploitability", "random", "--game", GAME]) == 2
     assert "at most 150 are counted out" in capsys.readouterr().err
+
+
+def test_minutes_that_are_too_few_give_bounds_that_hold_the_truth(monkeypatch, capsys):
+    monkeypatch.setattr(exact, "POINT_LIMIT", 100)
+    monkeypatch.setattr("league.population.evaluation.public_policy.seconds_for", lambda *_: 61.0)
+    where = "league.population.evaluation.public_policy.bounds"
+    monkeypatch.setattr(where, lambda tree, ask, seconds, seed: bounds(tree, ask, 0.0, seed, plans=64))
+    assert main(["exploitability", "random", "--game", GAME, "--minutes", "1", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "That is more than 1 minutes allow" in shown.err
+    found = json.loads(shown.out)
+    assert found["exact"] is False
+    assert found["source"] == "sampled states"
+    assert found["best_responses"] is None
+    assert found["sampled"]["exploitability_low"] <= 5 / 9 <= found["sampled"]["exploitability_high"]
+
+
+def test_a_killed_table_goes_on_and_is_the_table_of_prompts(tmp_path, monkeypatch):
+    """A model's table by tree decoding, stopped after a batch, equals what prompts are told; nothing is asked twice."""
+    monkeypatch.setenv("LEAGUE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("league.theory.public.reading.FIRST_BATCH", 40)
+    folder = tmp_path / "model"
+    pocket().save(folder)
+    tree, calls = liars_dice(1, 3), []
+    with Engines() as engines:
+        player = resolve(f"hf:{folder}", make_game(GAME).spec, engines)
+        told = []
+
+        def stop(asked):
+            told.append(asked)
+            if len(told) == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            public_values(player, tree, stop)
+        assert 0 < told[-1] < 192
+        bulk = type(player.engine).bulk_distributions
+        monkeypatch.setattr(
+            type(player.engine), "bulk_distributions", lambda self, rs: calls.append(len(rs)) or bulk(self, rs)
+        )
+        found = public_values(player, tree, lambda asked: None)
+        assert sum(calls) == 192 - told[-1]
+        again = public_values(player, tree, lambda asked: None)
+        assert sum(calls) == 192 - told[-1]
+        table = player.tabulate().table
+    assert again == found
+    assert found.exact
+    assert found.best_responses == pytest.approx(exact.best_response_values(table), abs=1e-5)
+    pocket(seed=1).save(folder)  # other weights at the same place
+    with Engines() as engines:
+        player = resolve(f"hf:{folder}", make_game(GAME).spec, engines)
+        assert public_values(player, tree, lambda asked: None).best_responses != found.best_responses
+
+
+def test_goofspiel_with_hidden_bids_is_counted_out_too(monkeypatch, capsys):
+    """The figures are the table's, in a game that the table of 50,000 states holds."""
+    game = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
+    with Engines() as engines:
+        player = resolve("random", make_game(game).spec, engines)
+        table = player.tabulate().table
+    monkeypatch.setattr(exact, "POINT_LIMIT", 100)
+    assert main(["exploitability", "random", "--game", game, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert f"{len(table.probabilities):,} information states" in shown.err
+    assert json.loads(shown.out)["best_responses"] == pytest.approx(exact.best_response_values(table), abs=1e-9)

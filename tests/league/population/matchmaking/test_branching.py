@@ -368,4 +368,4 @@ def test_a_free_replys_entropy_is_its_mean_surprisal():
 )
 def test_what_cannot_be_branched_is_refused_with_what_to_set(overrides, message):
     with pytest.raises(UsageError, match=message):
-        run_roles(load("pocket", ["branching.rule=entropy", *overrides]))
+        run_roles(load("pocket-returns", ["branching.rule=entropy", *overrides]))

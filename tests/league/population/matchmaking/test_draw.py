@@ -148,15 +148,13 @@ def test_pfsp_meets_opponents_as_often_as_the_formula_says() -> None:
 
 def test_pfsp_weights_in_closed_form() -> None:
     x = np.array([0.0, 0.25, 0.5, 1.0])
-    assert prioritised(x, "hard", 2.0) == pytest.approx(np.array([16, 9, 4, 0]) / 29)
-    assert prioritised(x, "hard", 1.0) == pytest.approx(np.array([4, 3, 2, 0]) / 9)
-    assert prioritised(x, "variance", 2.0) == pytest.approx(np.array([0, 3, 4, 0]) / 7)
-    assert prioritised(x, "even", 2.0) == pytest.approx(np.full(4, 0.25))
+    assert prioritised(x, "hard") == pytest.approx(np.array([16, 9, 4, 0]) / 29)
+    assert prioritised(x, "variance") == pytest.approx(np.array([0, 3, 4, 0]) / 7)
 
 
 @pytest.mark.parametrize(("weighting", "rates"), [("hard", [1.0, 1.0]), ("variance", [0.0, 1.0])])
 def test_pfsp_with_no_weight_left_is_uniform(weighting: str, rates: list[float]) -> None:
-    assert prioritised(np.array(rates), weighting, 2.0) == pytest.approx([0.5, 0.5])
+    assert prioritised(np.array(rates), weighting) == pytest.approx([0.5, 0.5])
 
 
 def test_pfsp_asks_the_learner_that_would_meet_the_snapshot() -> None:

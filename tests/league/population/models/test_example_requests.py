@@ -7,7 +7,7 @@ from roles.prompts import messages
 
 
 def test_each_role_of_a_policy_has_the_prompt_of_its_first_turn():
-    config = load("pocket", ["roles.policy.'kuhn_poker/second'=other", "roles.policy.'kuhn_poker/first'=main"])
+    config = load("pocket-returns", ["roles.policy.'kuhn_poker/second'=other", "roles.policy.'kuhn_poker/first'=main"])
     examples = example_requests(config, "other")
     assert list(examples) == ["kuhn_poker/second"]
     example = examples["kuhn_poker/second"]
@@ -21,12 +21,12 @@ def test_each_role_of_a_policy_has_the_prompt_of_its_first_turn():
 
 
 def test_an_exploiter_plays_the_roles_of_others():
-    config = load("pocket")
+    config = load("pocket-returns")
     assert example_requests(config, "main_exploiter") == example_requests(config, "main")
 
 
 def test_where_free_text_is_asked_for_nothing_is_legal_alone():
-    config = load("pocket", ["games={debate={matches=8}}"])
+    config = load("pocket-returns", ["games={debate={matches=8}}"])
     example = example_requests(config, "main")["debate/first"]
     assert example.legal == ()
     assert example.role.reply == "free"

@@ -92,11 +92,11 @@ def test_a_third_engine_trains_and_plays_by_its_entry_alone(kind, separate_proce
     monkeypatch.setitem(ENGINES, "third", third.entry)
     changes = [*TINY, f"policies.main.weights={kind}"]
     run = tmp_path / "third"
-    assert train(load("pocket", [*changes, "engine.kind=third"]), run).finished
+    assert train(load("pocket-returns", [*changes, "engine.kind=third"]), run).finished
     assert third.calls == {"check": 1, "check_context": 1}
     assert [engine.answered > 0 for engine in third.made] == [True]
 
-    train(load("pocket", changes), tmp_path / "torch")
+    train(load("pocket-returns", changes), tmp_path / "torch")
     learned, expected = weights(run), weights(tmp_path / "torch")
     assert learned.keys() == expected.keys()
     assert all(learned[name].equal(tensor) for name, tensor in expected.items())
@@ -114,21 +114,21 @@ def test_a_third_engine_trains_and_plays_by_its_entry_alone(kind, separate_proce
 def test_what_the_entry_refuses_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.setitem(ENGINES, "third", ThirdKind(separate_process=False).entry)
     with pytest.raises(UsageError, match="superstitious"):
-        train(load("pocket", [*TINY, "engine.kind=third", "seed=13"]), tmp_path / "run")
+        train(load("pocket-returns", [*TINY, "engine.kind=third", "seed=13"]), tmp_path / "run")
     assert not Population(tmp_path / "run" / "population").all()
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(UsageError, match=r"no engine named 'vlm'\. Did you mean vllm\? Set engine\.kind"):
-        train(load("pocket", [*TINY, "engine.kind=vlm"]), tmp_path / "run")
+        train(load("pocket-returns", [*TINY, "engine.kind=vlm"]), tmp_path / "run")
     assert not (tmp_path / "run" / "config.toml").exists()
 
 
 @pytest.mark.parametrize("key", ["max_loras", "max_lora_rank", "max_model_len", "kv_cache_gib", "sleep"])
 def test_a_setting_of_one_engine_is_not_one_of_all(key):
     with pytest.raises(UsageError, match=rf"no key named 'engine\.{key}'\. Did you mean engine\.vllm\.{key}"):
-        load("pocket", [f"engine.{key}=1"])
-    assert load("pocket", ["engine.vllm.max_loras=8"]).engine.vllm.max_loras == 8
+        load("pocket-returns", [f"engine.{key}=1"])
+    assert load("pocket-returns", ["engine.vllm.max_loras=8"]).engine.vllm.max_loras == 8
 
 
 # Where an engine may be named: its entry, its settings, the server that its makers ship, and what only it needs.
@@ -173,4 +173,4 @@ def test_no_other_file_names_an_engine():
         for line in engine_names(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert lines == []
-    assert engine_kind(load("pocket", [])) is ENGINES["torch"]
+    assert engine_kind(load("pocket-returns", [])) is ENGINES["torch"]

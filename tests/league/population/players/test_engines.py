@@ -15,7 +15,7 @@ VLLM = ["engine.kind=vllm", "policies.main.weights=lora"]
 
 
 def config(*changes):
-    return load("pocket", ["games={kuhn_poker={matches=8}}", *changes])
+    return load("pocket-returns", ["games={kuhn_poker={matches=8}}", *changes])
 
 
 def refusal(run, policies):

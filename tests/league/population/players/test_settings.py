@@ -101,14 +101,14 @@ def test_settings_go_before_those_of_a_run(run_dir):
 
 
 def test_a_masked_run_that_answers_freely_forfeits():
-    config = load("pocket", ["roles.on_illegal=mask"])
+    config = load("pocket-returns", ["roles.on_illegal=mask"])
     assert PlayerSettings(reply="free").run(config).roles.on_illegal is None
     assert PlayerSettings(temperature=0.3).run(config).roles.on_illegal == "mask"
 
 
 def test_an_engine_of_the_command_line_is_large_enough_for_a_runs_adapters():
     """A run of rank 20, trained in this process, plays in vLLM: of vLLM's ranks 32 is the next."""
-    config = load("pocket", ["policies.main.weights=lora", "policies.main.rank=20"])
+    config = load("pocket-returns", ["policies.main.weights=lora", "policies.main.rank=20"])
     changed = fitted(PlayerSettings(engine="vllm").run(config))
     assert (changed.engine.kind, changed.engine.vllm.max_lora_rank) == ("vllm", 32)
     assert fitted(config) == config
@@ -118,7 +118,7 @@ def test_an_engine_of_the_command_line_is_large_enough_for_a_runs_adapters():
 
 def test_an_adapter_by_itself_is_played_on_its_base(model, tmp_path):
     Adapters(pocket(), str(model)).add(AdapterShape(rank=20), 1).save(tmp_path / "adapter")
-    config = load("pocket", [f"model.source={tmp_path / 'adapter'}", "engine.kind=vllm"])
+    config = load("pocket-returns", [f"model.source={tmp_path / 'adapter'}", "engine.kind=vllm"])
     sized, source = checkpoint_source(config, tmp_path / "adapter")
     assert sized.engine.vllm.max_lora_rank == 32
     assert source().base == model
@@ -190,7 +190,7 @@ def test_a_tournament_keeps_its_settings(model, tmp_path, capsys):
 
 
 def test_only_what_was_given_changes_anything():
-    config = load("pocket")
+    config = load("pocket-returns")
     assert PlayerSettings().run(config) == config
     with pytest.raises(UsageError, match="max_reply_tokens"):
         PlayerSettings(max_reply_tokens=0).roles(config.roles)

@@ -1,16 +1,20 @@
 """Tables of endpoints, state by state: from log-probs where they tell the truth, else counted, and what they cost."""
 
 import json
+import random
 from math import log
 
 import pytest
 from support.processes.server import MODELS, Response, Server, completion, error
 
+from arena.records import ScoredReply
 from games.registry import make_game
 from league.cli import main
+from league.population.evaluation.exploitability_report import measure
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
-from league.population.players.tabulating import TableSource, known_row
+from league.population.players.tabulating import PolicyReader, TableSource, TabulatedPolicy, known_row
+from league.theory.exact.exploitability import uniform_table
 from roles.cards import load_roles
 from roles.role import OnIllegal
 
@@ -64,6 +68,27 @@ def test_log_probs_give_the_table_itself(tmp_path):
     assert asked == 2 + 12 * 8  # not 64 a state
 
 
+class Forgetful:
+    """Tells the log-probs of bet and pass once, and later says the same words alone."""
+
+    def __init__(self):
+        told = [("bet", log(BETS)), ("pass", log(1.0 - BETS))]
+        self.replies = [ScoredReply(*one) for one in told] + [ScoredReply(text, None) for text, _ in told * 31]
+
+    def tells_logprobs(self):
+        return True
+
+    def score(self, requests):
+        return [self.replies.pop(0) for _ in requests]
+
+
+def test_what_a_server_once_told_of_a_text_is_known():
+    roles, game = [role(), role()], make_game("kuhn_poker")
+    reader = PolicyReader("player", Forgetful(), roles, random.Random(0), 64)
+    assert reader([(0, game)]) == [pytest.approx((1.0 - BETS, BETS))]
+    assert reader.replies == 8
+
+
 @pytest.mark.parametrize(
     "behave",
     [
@@ -73,9 +98,13 @@ def test_log_probs_give_the_table_itself(tmp_path):
         lambda number, body: scored(draws(number), -0.01),  # they come to more than 1
         lambda number, body: scored(draws(number), float("nan")),
         lambda number, body: scored(draws(number), "0"),
+        lambda number, body: scored(draws(number), 800.0),
+        lambda number, body: scored(draws(number), -1e308, -1e308),
+        lambda number, body: scored(draws(number), -(10**400)),
+        lambda number, body: scored(draws(number), float("-inf")),
         lambda number, body: Response(data=completion(draws(number)).data | {"logprobs": [1]}),
     ],
-    ids=["none", "refused", "unmasked", "too much", "nan", "words", "elsewhere"],
+    ids=["none", "refused", "unmasked", "too much", "nan", "words", "certain", "vast", "vaster", "never", "elsewhere"],
 )
 def test_without_log_probs_that_add_up_replies_are_counted(tmp_path, behave):
     with Server(behave) as server:
@@ -85,6 +114,27 @@ def test_without_log_probs_that_add_up_replies_are_counted(tmp_path, behave):
     assert len(tabulated.counts) == 12
     for key, counts in tabulated.counts.items():
         assert tabulated.table.probabilities[key] == pytest.approx([count / 8 for count in counts])
+
+
+def test_a_reply_that_is_certain_is_known_at_once(tmp_path):
+    with Server(lambda number, body: scored("bet", 0.0) if body.get("logprobs") else completion("bet")) as server:
+        tabulated = table_of(player_file(tmp_path, server), replies=64)
+        asked = len(server.seen)
+    assert tabulated.source is TableSource.LOGPROBS
+    assert set(tabulated.table.probabilities.values()) == {(0.0, 1.0)}
+    assert asked == 2 + 12 * 8
+
+
+def test_what_log_probs_leave_unknown_widens_the_interval():
+    """By 2 · span · turns · unseen: Kuhn poker pays from −2 to 2, and is over in three turns."""
+    table = uniform_table("kuhn_poker")
+    with Engines() as engines:
+        player = resolve("random", SPEC, engines)
+    for unseen in (0.0, 1e-4):
+        report = measure(player, TabulatedPolicy(table, False, 0.0, TableSource.LOGPROBS, 96, {}, unseen))
+        ends = report.sampled.mean
+        width = 2 * 4 * 3 * unseen
+        assert (report.exploitability - ends.low, ends.high - report.exploitability) == pytest.approx((width, width))
 
 
 def test_counts_follow_ids_and_illegal_replies_are_left_out(tmp_path):

@@ -36,7 +36,7 @@ SAMPLES = [SampledMatch(MATCH, 4, ("first", "best"), ((0.1 + 0.2, -0.5, None),))
 ROLES = {
     "kuhn_poker": tuple(
         with_overrides(role, reply="free", on_illegal="retry", retries=2)
-        for role in seat_roles(load("pocket").roles, KUHN)
+        for role in seat_roles(load("pocket-returns").roles, KUHN)
     )
 }
 

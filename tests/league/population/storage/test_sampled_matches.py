@@ -145,6 +145,12 @@ def test_a_flipped_bit_in_kept_matches_is_found(tmp_path):
     save_samples(tmp_path, 3, samples)
     (path,) = sample_files(tmp_path)
     assert load_samples(path) == samples
-    path.write_text(path.read_text().replace("-1.0", "-5.0"))
+    credit, text = path.with_suffix(".credit.json"), path.read_text()
+    path.write_text(text.replace("-1.0", "-5.0"))
     with pytest.raises(UsageError, match="is not as it was written"):
+        load_samples(path)
+    path.write_text(text)
+    assert "0.1" in credit.read_text()
+    credit.write_text(credit.read_text().replace("0.1", "0.5"))
+    with pytest.raises(UsageError, match="its advantages are not as they were written"):
         load_samples(path)

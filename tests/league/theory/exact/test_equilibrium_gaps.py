@@ -243,7 +243,7 @@ def test_jpsro_goes_the_way_of_openspiels(game: str, concept: str, alike: int) -
     assert [iteration.gap for iteration in ours] == pytest.approx(OPENSPIEL[game, concept][:alike], rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("game", "concept"), OPENSPIEL)
 def test_jpsro_ends_in_an_equilibrium_of_the_full_game(game: str, concept: str) -> None:
     """Ours comes to 0 within a few iterations of as many as OpenSpiel's had when its gap was down to 0.006."""

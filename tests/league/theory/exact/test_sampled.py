@@ -77,6 +77,16 @@ def test_intervals_hold_by_seat_and_in_other_games(game):
     assert (covered / repeats >= 0.95 - 3.0 * (0.05 * 0.95 / repeats) ** 0.5).all()
 
 
+def test_a_response_is_judged_by_replies_that_it_has_not_seen(monkeypatch):
+    """Without its margin the lower end is at most the truth on average; the plain figure is above it."""
+    monkeypatch.setattr("league.theory.exact.sampled.Z_95", 0.0)
+    truth, rng = near_equilibrium(), np.random.default_rng(4)
+    estimates = [sampled_exploitability(*sampled(truth, 8, rng), seed=repeat).mean for repeat in range(60)]
+    lows = [estimate.low for estimate in estimates]
+    assert np.mean(lows) < exploitability(truth) + 2.0 * np.std(lows) / len(lows) ** 0.5
+    assert np.mean([estimate.mean for estimate in estimates]) > 1.5 * exploitability(truth)
+
+
 def test_more_replies_are_worth_their_price():
     truth, rng = anything(), np.random.default_rng(3)
     few, many = (sampled_exploitability(*sampled(truth, replies, rng)).mean for replies in (16, 1024))

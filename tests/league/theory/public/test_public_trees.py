@@ -4,17 +4,28 @@ import numpy as np
 import pyspiel
 import pytest
 from open_spiel.python import policy as openspiel_policy
+from open_spiel.python.algorithms.cfr import CFRPlusSolver
 from open_spiel.python.algorithms.exploitability import exploitability as exploitability_by_openspiel
 
 from games.common.errors import UsageError
+from league.theory.public import reading
 from league.theory.public.from_openspiel import public_tree
 from league.theory.public.liars_dice import liars_dice
 from league.theory.public.measures import best_responses, counterfactual_values, exploitability, returns, solve
 from league.theory.public.reading import read_policy
+from league.theory.public.tree import PublicTree
 
-GAMES = ("kuhn_poker", "leduc_poker", "liars_dice(dice_sides=3,numdice=1)", "liars_dice(dice_sides=2,numdice=2)")
+POKER = "universal_poker(betting=limit,numPlayers=2,blind=1 1,raiseSize={raises},firstPlayer=1 1,maxRaises={most},"
+POKER += "numRounds={rounds},numSuits={suits},numRanks={ranks},numHoleCards=1,numBoardCards=0 {board})"
+KUHN_7 = POKER.format(raises="1 1", most="1 1", rounds=1, suits=1, ranks=7, board=0)  # Kuhn poker with 7 cards
+LEDUC_4 = POKER.format(raises="2 4", most="2 2", rounds=2, suits=2, ranks=4, board=1)  # Leduc poker with 4 ranks
+LEDUC_3_SUITS = POKER.format(raises="2 4", most="2 2", rounds=2, suits=3, ranks=2, board=1)
+DICE = ("liars_dice(dice_sides=3,numdice=1)", "liars_dice(dice_sides=2,numdice=2)")
+GAMES = ("kuhn_poker", "leduc_poker", *DICE, KUHN_7, LEDUC_4, LEDUC_3_SUITS)
 TREES = {
     "kuhn_poker": lambda: public_tree("kuhn_poker"),
+    "kuhn_7": lambda: public_tree(KUHN_7),
+    "leduc_3_suits": lambda: public_tree(LEDUC_3_SUITS),
     "dice": lambda: liars_dice(1, 3),
     "two": lambda: liars_dice(2, 2),
 }
@@ -124,3 +135,43 @@ def test_a_policy_that_is_none_is_refused():
     wrong[1, 0] += 0.1
     with pytest.raises(ValueError, match="seat 0 do not sum to one"):
         tree.check(wrong)
+
+
+@pytest.mark.parametrize("game", ["kuhn_poker", "liars_dice(dice_sides=2,numdice=1)"])
+def test_cfr_plus_takes_openspiels_steps(game):
+    """Its average after a few iterations, not only where it comes to: regrets from 0 up, averages by time."""
+    solver = CFRPlusSolver(pyspiel.load_game(game))
+    for _ in range(6):
+        solver.evaluate_and_update_policy()
+    expected = exploitability_by_openspiel(pyspiel.load_game(game), solver.average_policy())
+    tree = public_tree(game)
+    assert exploitability(tree, solve(tree, 6)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_how_many_states_were_asked_is_told_as_a_running_sum(monkeypatch):
+    monkeypatch.setattr(reading, "FIRST_BATCH", 5)
+    tree, told = public_tree("kuhn_poker"), []
+    read_policy(tree, lambda asked: [[0.5, 0.5] for _ in asked], told.append)
+    assert told == sorted(told)
+    assert told[-1] == 12
+    assert len(told) > 1
+
+
+def test_hands_are_ruled_out_seat_by_seat():
+    """Seat 0 moves once; it can hold the first of two hands, the other seat two of three."""
+    chances = np.zeros((2, 2, 3))
+    chances[:, 0, :2] = 0.5
+    tree = PublicTree(
+        "small",
+        (("a", "b"), ("x", "y", "z")),
+        parent=np.array([-1, 0, 0]),
+        action=np.array([-1, 0, 1]),
+        seat=np.array([0, 1, 1]),
+        ending=np.array([-1, 0, 1]),
+        levels=np.array([0, 1, 3]),
+        chances=chances,
+        returns=np.ones((2, 2, 3)),
+    )
+    assert tree.possible(0).tolist() == [[True, False]] * 3
+    assert tree.possible(1).tolist() == [[True, True, False]] * 3
+    assert tree.information_states == 1

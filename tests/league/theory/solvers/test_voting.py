@@ -1,46 +1,18 @@
 """Social choice: OpenSpiel's answers, known elections, and what each method promises when a copy of a player enters."""
 
-import sys
-from types import ModuleType
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from open_spiel.python.voting import base, ranked_pairs, soft_condorcet_optimization
-from scipy.optimize import linprog
+from open_spiel.python.voting import ranked_pairs, soft_condorcet_optimization
+from support.matches.elections import maximal_lotteries, profile
 
 from league.theory.solvers import voting
 
 
-def solve_zero_sum_matrix_game(game):
-    """Return the first player's maximin strategy, in the place of OpenSpiel's solver, which wants cvxpy."""
-    payoffs = np.array([[game.player_utility(0, i, j) for j in range(game.num_cols())] for i in range(game.num_rows())])
-    rows, columns = payoffs.shape
-    least = np.hstack([-payoffs.T, np.ones((columns, 1))])  # v − Σ_i p_i A_ij ≤ 0
-    sums = np.append(np.ones(rows), 0.0)[None]
-    found = linprog(
-        np.append(np.zeros(rows), -1.0), least, np.zeros(columns), sums, [1.0], [(0, None)] * rows + [(None, None)]
-    )
-    return found.x[:rows], None, None, None
-
-
 @pytest.fixture(scope="module")
 def lotteries():
-    """Return OpenSpiel's maximal lotteries."""
-    name = "open_spiel.python.algorithms.lp_solver"
-    stub = ModuleType(name)
-    stub.solve_zero_sum_matrix_game = solve_zero_sum_matrix_game
-    before = sys.modules.get(name)
-    sys.modules[name] = stub
-    try:
-        from open_spiel.python.voting.maximal_lotteries import MaximalLotteriesVoting
-
-        return MaximalLotteriesVoting()
-    finally:
-        sys.modules.pop(name)
-        if before is not None:
-            sys.modules[name] = before
+    return maximal_lotteries()
 
 
 CYCLE = np.array([[0.0, 0.4, -0.2, 0.5], [-0.4, 0.0, 0.3, 0.6], [0.2, -0.3, 0.0, 0.7], [-0.5, -0.6, -0.7, 0.0]])
@@ -57,14 +29,6 @@ def elections(draw, most=6):
     for (i, j), size, sign in zip(pairs, sizes, signs, strict=True):
         margins[i, j], margins[j, i] = sign * size, -sign * size
     return margins
-
-
-def profile(wins):
-    """Return battles as OpenSpiel's votes over two alternatives; ``wins`` [N, N] are counts."""
-    votes = [
-        base.WeightedVote(int(wins[i, j]), [i, j]) for i in range(len(wins)) for j in range(len(wins)) if wins[i, j]
-    ]
-    return base.PreferenceProfile(votes=votes, alternatives=list(range(len(wins))))
 
 
 def cloned(margins, player, lead=0.0):
@@ -126,6 +90,33 @@ def test_an_even_cycle_is_a_tie_of_all_methods():
     ratings = voting.soft_condorcet((even + 1) / 2 * (1 - np.eye(4)))
     assert ratings[:3] == pytest.approx(ratings[0])
     assert ratings[0] > ratings[3]
+
+
+def test_what_is_no_order_is_an_error_and_no_loop_without_end(monkeypatch):
+    circle = np.array([[0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1], [0, 0, 0, 0]], bool)
+    with pytest.raises(RuntimeError, match=r"circle among players \[0, 1, 2, 3\]"):
+        voting._levels(circle)
+    below = np.array([[0, 1, 1], [0, 0, 1], [0, 1, 0]], bool)  # the first is above two that are above each other
+    with pytest.raises(RuntimeError, match=r"circle among players \[1, 2\]"):
+        voting._levels(below)
+    monkeypatch.setattr(voting, "maximal_lottery", lambda margins: np.full(len(margins), np.nan))
+    with pytest.raises(RuntimeError, match=r"over players \[0, 1, 2, 3\] draws none"):
+        voting.lottery_ranks(CYCLE)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 6), st.data())
+def test_ranked_pairs_end_whatever_the_margins(number, data):
+    """With equal margins, and players that never met, what is locked is an order all the same."""
+    margins = np.zeros((number, number))
+    for i in range(number):
+        for j in range(i):
+            margins[i, j] = data.draw(st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5, np.nan]))
+            margins[j, i] = -margins[i, j]
+    ranks = voting.ranked_pairs(margins)
+    assert {*ranks.tolist()} == {*range(ranks.max() + 1)}
+    alone = [i for i in range(number) if all(margins[i, j] > 0 for j in range(number) if j != i)]
+    assert all((ranks > 0)[[j for j in range(number) if j != i]].all() and ranks[i] == 0 for i in alone)
 
 
 def test_who_beats_everybody_leads_alone_and_who_never_met_is_not_beaten():

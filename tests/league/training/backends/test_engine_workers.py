@@ -77,7 +77,7 @@ def test_probabilities_are_the_same_whichever_way_weights_are_loaded(adapter, tm
     base_weights = BaseWeights("", read_files(tmp_path / "base"), adapters=adapter)
     probabilities = {}
     for kind in ("torch", "third"):
-        config = load("pocket", [f"engine.kind={kind}", f"model.source={tmp_path / 'base'}"])
+        config = load("pocket-returns", [f"engine.kind={kind}", f"model.source={tmp_path / 'base'}"])
         worker = engine_worker.EngineWorker(config, {"main": base_weights}, 1.0)
         requests = to_remote_requests(first_requests(["live", "frozen"]))
         before = worker.distributions(weights, requests)
@@ -103,7 +103,7 @@ def test_players_on_two_bases_say_what_each_of_them_says_alone(tmp_path, monkeyp
         bases[name] = BaseWeights("", read_files(tmp_path / name), adapters=False)
         weights[f"{name}-000000"] = WeightMessage("0", snapshot_files(tmp_path / name), name, adapter=False, live=False)
         weights[name] = WeightMessage("#1", live_files(perturbed(lm, 1)), name, adapter=False, live=True)
-    config = load("pocket", ["policies.main.model.hidden_size=48"])
+    config = load("pocket-returns", ["policies.main.model.hidden_size=48"])
     config = config.model_copy(update={"policies": {"b": config.policies["main"]}})
     worker = engine_worker.EngineWorker(config, bases, 1.0)
     said = worker.distributions(weights, to_remote_requests(first_requests(["b", "a-000000", "a", "b-000000"])))

@@ -3,6 +3,10 @@
 Weights, matches, payoffs, ratings and all that is saved are equal to the last bit. Recorded log-probs may differ by
 rounding, because an engine computes prompts in other batches, and with them the gap, tables of exact values, and
 weights that were trained with importance weights on matches played ahead.
+
+They do differ, and not by chance: a prompt's log-probs alone and among seven others differ by up to 3e-6 nats, because
+products of other shapes add in another order, while the same batch gives the same bits again. Which prompts share a
+batch depends on how many workers ask one engine, and that is what a cluster changes.
 """
 
 import json

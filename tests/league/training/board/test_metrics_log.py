@@ -8,7 +8,8 @@ from urllib.request import urlopen
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from league.training.board.metrics_log import MetricsLog, read_metrics
+from games.common.errors import UsageError
+from league.training.board.metrics_log import MetricsLog, read_metrics, read_mixtures
 from league.training.board.questions import pinned_metrics
 from league.training.board.server import serve_tensorboard
 from league.training.monitors.alarms import Alarm
@@ -102,3 +103,21 @@ def test_the_board_opens_on_the_pinned_curves(tmp_path):
     assert query["smoothing"] == ["0"]
     with urlopen(address + opened) as page:
         assert b"<title>TensorBoard</title>" in page.read()
+
+
+def test_a_flipped_bit_in_mixtures_is_found_where_all_sums_stay_right(tmp_path):
+    """Two weights that are changed against each other, or another player's name."""
+    with MetricsLog(tmp_path) as log:
+        for iteration in (0, 2):
+            log.mixtures(iteration, {"kuhn_poker": [{"main-000000": 0.25, "main-000002": 0.75}]})
+    path = tmp_path / "mixtures.jsonl"
+    lines = path.read_text()
+    assert [line["iteration"] for line in read_mixtures(tmp_path)] == [0, 2]
+    assert list(read_mixtures(tmp_path))[1]["kuhn_poker"] == [{"main-000000": 0.25, "main-000002": 0.75}]
+    for old, new in (('0.25, "main-000002": 0.75', '0.75, "main-000002": 0.25'), ("main-000002", "main-000003")):
+        path.write_text(lines.replace(old, new, 1))
+        with pytest.raises(UsageError, match=r"mixtures\.jsonl is damaged \(line 1 .* as they were written"):
+            list(read_mixtures(tmp_path))
+    older = "".join(re.sub(r', "sha256": "\w+"', "", line) + "\n" for line in lines.splitlines())
+    path.write_text(older)
+    assert len(list(read_mixtures(tmp_path))) == 2

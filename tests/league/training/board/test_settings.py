@@ -22,20 +22,20 @@ def test_what_a_run_sets_itself_is_shown_first_and_the_display_never(preset):
 
 
 def test_the_order_is_that_of_comparisons_not_of_the_alphabet():
-    names = ["alarms.cycle", "credit.rule", "optimizer.learning_rate", "objective.name", "model.layers", "seed"]
+    names = ["alarms.warmup", "credit.rule", "optimizer.learning_rate", "objective.name", "model.layers", "seed"]
     assert sorted(names, key=rank) == [
-        *("seed", "model.layers", "objective.name", "optimizer.learning_rate", "credit.rule", "alarms.cycle")
+        *("seed", "model.layers", "objective.name", "optimizer.learning_rate", "credit.rule", "alarms.warmup")
     ]
 
 
 def test_settings_are_flat_by_dotted_names():
     assert dict(flat({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": "x"})) == {"a.b.c": 1, "a.d": "[1, 2]", "e": "x"}
-    assert flat_settings(load("pocket"))["games.kuhn_poker.matches"] == 2048
+    assert flat_settings(load("pocket-returns"))["games.kuhn_poker.matches"] == 2048
 
 
 def written(folder: Path, *settings: str) -> Path:
     folder.mkdir()
-    (folder / "config.toml").write_text(to_toml(load("pocket", list(settings))))
+    (folder / "config.toml").write_text(to_toml(load("pocket-returns", list(settings))))
     assert tomllib.loads((folder / "config.toml").read_text())["games"]
     return folder
 
@@ -46,7 +46,7 @@ def test_of_several_runs_what_differs_leads_and_tensorboards_other_answers_stay(
         written(tmp_path / "b", "optimizer.learning_rate=0.01", "objective.clip_low=0.5"),
     ]
     assert _differing(runs) == {"optimizer.learning_rate", "objective.clip_low"}
-    names = ["alarms.cycle", "objective.clip_low", "credit.rule", "optimizer.learning_rate"]
+    names = ["alarms.warmup", "objective.clip_low", "credit.rule", "optimizer.learning_rate"]
     infos = [{"name": name, "differs": name == "credit.rule"} for name in names]
 
     def tensorboard(environ, start_response):
@@ -60,7 +60,7 @@ def test_of_several_runs_what_differs_leads_and_tensorboards_other_answers_stay(
         ("optimizer.learning_rate", True),
         ("objective.clip_low", True),
         ("credit.rule", False),
-        ("alarms.cycle", False),
+        ("alarms.warmup", False),
     ]
     alone = Client(_with_pinned_cards(tensorboard, ["a"], runs[:1])).post(HPARAMS, json={}).json
     assert alone["hparamInfos"][0] == {"name": "credit.rule", "differs": True}

@@ -244,7 +244,7 @@ def apart(tmp_path_factory):
     [
         "emptied",
         "middle bit flipped",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("cut in half", "another file")),
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("cut in half", "another file")),
     ],
 )
 @pytest.mark.parametrize("name", APART)

@@ -84,7 +84,7 @@ def test_each_turn_has_openspiels_advantage_of_its_information_state(players):
 
 @pytest.mark.parametrize("all_replies", ["false", "true"])
 def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
-    config = league.load_config("pocket", *TINY, f"values.exact.all_replies={all_replies}")
+    config = league.load_config("pocket-returns", *TINY, f"values.exact.all_replies={all_replies}")
     whole = league.train(config, tmp_path / "whole")
     league.train(config, tmp_path / "broken", watch=lambda iteration, _: iteration == 1)
     broken = league.resume(tmp_path / "broken")
@@ -111,7 +111,7 @@ def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
 )
 def test_where_a_game_cannot_be_counted_out_it_is_refused(overrides, told, tmp_path):
     with pytest.raises(UsageError, match=told):
-        league.train(league.load_config("pocket", *TINY, *overrides), tmp_path / "run")
+        league.train(league.load_config("pocket-returns", *TINY, *overrides), tmp_path / "run")
 
 
 def test_a_game_too_large_to_be_counted_out_is_refused_before_there_is_a_run(tmp_path):

@@ -138,7 +138,7 @@ def test_at_weight_0_the_run_is_the_one_without_it_bit_for_bit(tmp_path):
     assert on.iterations()[-1]["main/prediction/loss"] > 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_who_predicts_learns_to(tmp_path):
     """What a uniform opponent does is worth log 2 a move; the end of the text is sure."""
     settings = ["iterations=25", "snapshot_every=25", "optimizer.learning_rate=3e-3", "prediction.replies.weight=1.0"]

@@ -1,14 +1,18 @@
 """Rewards by a judge and by agreement: shares by hand, both ways round, and runs that are the same at weight 0."""
 
+import threading
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
 from support.processes.runs import TINY, contents
 
 import league
-from arena.records import EndReason, Episode, MatchRequest, Turn
+from arena.errors import ServerError
+from arena.records import EndReason, Episode, MatchRequest, Reply, Turn
 from arena.samplers.scripted import Script
 from arena.scheduler import play
+from arena.tool_calls import CallFailed
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.context import run_context
@@ -17,7 +21,7 @@ from league.population.players.engines import Engines
 from league.training.evidence.preferences import JudgedPair, Judges, PlayerJudge, by_forfeit
 from league.training.evidence.shaping import agreement, with_shaping
 from roles.cards import load_roles
-from roles.role import ReplyForm
+from roles.role import OnIllegal, ReplyForm
 
 THROW = TINY.replace("games.kuhn_poker.matches = 64", "games.throw.matches = 24") + "\nmatchmaking.group_size = 4\n"
 FREE = TINY + '\nroles.reply = "free"\n'
@@ -118,6 +122,49 @@ def test_a_player_that_judges_is_asked_both_ways_round(monkeypatch, tmp_path):
     assert found == pytest.approx([(0.4 + 1 - 0.9) / 2, (0.9 + 1 - 0.4) / 2, 0.5])
     assert len(leaning.asked) == 2, "each order once, and equal matches are not asked about"
     assert leaning.asked[0] == "first:\nYou threw rock.\nrock\n\nsecond:\nYou threw paper.\npaper\n"
+
+
+class Speaking:
+    """A judge behind a server, who says what it prefers, in any order, and sometimes nothing that can be used."""
+
+    def __init__(self, *said):
+        self.said, self.asked = list(said), []
+
+    def submit(self, request):
+        assert request.role.conduct.on_illegal is OnIllegal.FORFEIT  # so that a server may be asked in plain words
+        self.asked.append(request.observation)
+        reply, said = Future(), self.said[(len(self.asked) - 1) % len(self.said)]
+        threading.Timer(
+            0.01 * (3 - len(self.asked) % 3),
+            lambda: reply.set_exception(said) if isinstance(said, Exception) else reply.set_result(Reply(said)),
+        ).start()
+        return reply
+
+
+@pytest.mark.parametrize(
+    ("said", "preferred"),
+    [
+        (("first", "second"), 1.0),
+        (("first", "first"), 0.5),
+        (("second", "no idea"), 0.25),
+        (("first", CallFailed("no answer within 3 seconds")), 0.75),
+    ],
+)
+def test_a_judge_who_only_speaks_is_asked_for_all_at_once(said, preferred):
+    with Engines() as engines:
+        judge = PlayerJudge("random", "throw", "Which?", engines)
+    object.__setattr__(judge._player, "engine", Speaking(*said))
+    rock, paper, _ = throws("rock", "paper", "rock")
+    assert judge.preferences([JudgedPair(rock, paper, 0)]) == [preferred]
+
+
+def test_a_judge_who_never_answers_ends_the_run():
+    with Engines() as engines:
+        judge = PlayerJudge("random", "throw", "Which?", engines)
+    object.__setattr__(judge._player, "engine", Speaking(ServerError("gone")))
+    rock, paper, _ = throws("rock", "paper", "rock")
+    with pytest.raises(ServerError, match="gone"):
+        judge.preferences([JudgedPair(rock, paper, 0)])
 
 
 def test_random_prefers_nothing(tmp_path):

@@ -89,7 +89,7 @@ def test_nothing_is_computed_where_it_is_off(tmp_path, matches):
     del lm
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_play_sees_nothing_of_it_and_learning_does(tmp_path):
     own, sees = (
         league.train(config(tmp_path, "credit.rule=gae_turn", *more), tmp_path / name)

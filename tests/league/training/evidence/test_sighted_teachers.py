@@ -67,6 +67,6 @@ def test_a_run_that_teaches_itself_resumes_bit_for_bit(tmp_path):
 def test_privileged_sight_of_answers_and_of_teammates_teach_too(tmp_path, game, sight, role):
     teacher = (f"teacher.players={{'{game}/{role}'='self'}}", f"teacher.sees=['{sight}']", "evaluation.matches=0")
     games = f"games={{'{game}'={{matches=16}}}}"
-    settings = config(tmp_path, games, *teacher, "objective.distill=1", "iterations=1", "alarms.illegal_stop=1")
+    settings = config(tmp_path, games, *teacher, "objective.distill=1", "iterations=1", "alarms.stop=[]")
     line = league.train(settings, tmp_path / "run").iterations()[-1]
     assert line[f"main/teacher_kl/{game}/{role}"] != 0.0

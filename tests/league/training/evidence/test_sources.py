@@ -37,7 +37,7 @@ def plugin(monkeypatch):
 
 
 def context_of(*overrides):
-    return run_context(load("pocket", [*overrides], games=["kuhn_poker"]), Path())
+    return run_context(load("pocket-returns", [*overrides], games=["kuhn_poker"]), Path())
 
 
 def test_every_need_is_of_play_or_a_source():
@@ -83,7 +83,7 @@ def test_a_source_that_does_not_exist_is_refused_before_the_run(plugin):
     plugin(make=lambda _context, play: play.trajectories)
     plugins.register("credit", "misspelt", CreditRule(lambda *_: None, Section, needs={"mark"}))
     with pytest.raises(UsageError, match=r"no source of evidence named 'mark'\. Did you mean marks"):
-        load("pocket", ["credit.rule=misspelt"], games=["kuhn_poker"])
+        load("pocket-returns", ["credit.rule=misspelt"], games=["kuhn_poker"])
 
 
 def test_a_source_refuses_the_games_that_it_knows_nothing_of(plugin):
@@ -92,7 +92,7 @@ def test_a_source_refuses_the_games_that_it_knows_nothing_of(plugin):
 
     plugin(make=lambda _context, play: play.trajectories, check=check)
     with pytest.raises(UsageError, match="marked knows nothing of kuhn_poker"):
-        load("pocket", ["credit.rule=marked"], games=["kuhn_poker"])
+        load("pocket-returns", ["credit.rule=marked"], games=["kuhn_poker"])
 
 
 def test_estimates_belong_to_a_match_and_a_seat():

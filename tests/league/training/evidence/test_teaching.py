@@ -21,7 +21,7 @@ from league.training.loop.evolve import evolve
 SPLIT = 'roles.policy={"kuhn_poker/first"="opener", "kuhn_poker/second"="caller"}'
 FREE = (
     *("roles.reply=free", "roles.on_illegal=forfeit", "roles.max_reply_tokens=4", "evaluation.exact=false"),
-    "alarms.illegal_stop=1",
+    "alarms.stop=[]",
 )
 UNIFORM = 0.05
 
@@ -184,7 +184,7 @@ def test_what_cannot_teach_is_refused_in_a_sentence(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     words = [w for s in settings for w in ("--set", s.replace("FREE", json.dumps(str(free_run.path))))]
     small = [w for s in ("cold_start.steps=0", "model.layers=1", "model.hidden_size=16") for w in ("--set", s)]
-    assert main(["train", "pocket", "--run-dir", "run", *small, *words]) == 2
+    assert main(["train", "pocket-returns", "--run-dir", "run", *small, *words]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 

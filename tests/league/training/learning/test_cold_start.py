@@ -41,7 +41,7 @@ def test_a_team_that_imitates_the_optimal_script_is_right():
     assert score_after(("scripted:optimal",)) > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_each_seat_draws_its_own_demonstrator():
     # between random play, 1/5, and good imitation of a half optimal team, 1/2 + 1/2 * 1/5
     assert 0.3 < score_after(("random", "scripted:optimal")) < 0.7

@@ -56,5 +56,5 @@ def test_two_processes_train_the_run_of_one(tmp_path):
 )
 def test_bad_combinations_are_refused(overrides, message):
     with pytest.raises(UsageError) as refused:
-        load("pocket", ["games={kuhn_poker={}}", *overrides])
+        load("pocket-returns", ["games={kuhn_poker={}}", *overrides])
     assert message in str(refused.value)

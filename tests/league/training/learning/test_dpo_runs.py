@@ -33,7 +33,7 @@ def written(folder, text=RUN, *changes):
     return load(str(folder / "dpo.toml"), list(changes))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_comes_to_prefer_what_comes_out_right_in_trees_that_it_has_not_seen(tmp_path):
     """Before it learns, policy and reference are one. 0.627 of 1,200 pairs, by chance 0.5; ``ppo`` makes no pairs."""
     assert train(written(tmp_path, RUN, "policies.a.objective=ppo"), tmp_path / "run")

@@ -156,7 +156,7 @@ def test_what_cannot_be_imitated_is_refused_in_a_sentence(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.toml").write_text("x = 1\n")
     words = [word for setting in settings for word in ("--set", setting.replace("FILE", str(matches)))]
-    assert main(["train", "pocket", "--run-dir", "run", *words]) == 2
+    assert main(["train", "pocket-returns", "--run-dir", "run", *words]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 

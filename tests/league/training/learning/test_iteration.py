@@ -135,6 +135,16 @@ def test_an_update_is_due_when_enough_is_gathered_and_in_the_last_iteration(matc
     assert len(batches_of(config, matches, range(1, 6))) == 1
 
 
+@pytest.mark.parametrize(("share", "iterations"), [(1.0, 1), (1.5, 2), (2.5, 3), (0.0, 1)])
+def test_an_update_waits_for_so_many_tokens_in_whole_iterations(matches, share, iterations):
+    """The last of six iterations has what is left."""
+    tokens = sum(len(turn.trace.reply_ids) for trajectory in matches for turn in trajectory.turns)
+    policies = {"main": {"tokens": round(share * tokens)}}
+    config = RunConfig(iterations=6, games={"kuhn_poker": {}}, policies=policies)
+    turns = sum(len(t.turns) for t in matches)
+    assert [b.turns for b in batches_of(config, matches, range(1, 7))] == [iterations * turns] * (6 // iterations)
+
+
 def test_no_update_is_of_more_matches_than_its_policy_takes(matches):
     config = RunConfig(iterations=1, games={"kuhn_poker": {}}, policies={"main": {"matches": 2}})
     (batch,) = batches_of(config, matches, [1])

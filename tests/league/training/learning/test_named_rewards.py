@@ -33,7 +33,7 @@ def trained(folder, text, credit):
     return [{name: value for name, value in line.items() if not name.startswith(times)} for line in lines]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_brevity_and_return_are_on_the_board_by_role_and_move_the_policy(tmp_path):
     grpo = trained(tmp_path / "grpo", FREE, 'credit.rule = "grpo"')
     alone = trained(tmp_path / "alone", FREE, 'credit = { rule = "gdpo", gdpo.normalise_batch = false }')

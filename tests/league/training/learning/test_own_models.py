@@ -176,6 +176,7 @@ def test_models_that_cannot_be_are_refused_in_a_sentence(policies, told):
 
 
 def test_a_model_that_is_not_there_is_named_with_its_policy(tmp_path, capsys):
-    words = ["train", "pocket", "--run-dir", str(tmp_path / "run"), "--set", "policies.main.model.source=/nowhere"]
+    run = str(tmp_path / "run")
+    words = ["train", "pocket-returns", "--run-dir", run, "--set", "policies.main.model.source=/nowhere"]
     assert main(words) == 2
     assert "policies.main.model.source = '/nowhere'" in capsys.readouterr().err

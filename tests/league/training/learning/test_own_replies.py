@@ -26,7 +26,7 @@ SETTINGS = [
 
 @pytest.fixture
 def config():
-    return load("pocket", ["games={kuhn_poker={matches=8}}", *SETTINGS])
+    return load("pocket-returns", ["games={kuhn_poker={matches=8}}", *SETTINGS])
 
 
 def speaker(bias=6.0):
@@ -77,7 +77,7 @@ def test_a_model_that_says_nothing_legal_is_told_what_to_set(config):
 
 def test_where_a_game_asks_for_words_legal_is_what_it_reads():
     """A model that says little but "box 2" as the judge, and as a debater: words that open nothing are legal there."""
-    config = load("pocket", ["games={debate={matches=8}}", *SETTINGS[2:]])
+    config = load("pocket-returns", ["games={debate={matches=8}}", *SETTINGS[2:]])
     told = "Answer with one of these, if you think aloud first, put what you say behind"  # or prompts are too long
     lm = pocket(texts=("box 2", "box 2", "leave box 2", told) * 2, vocabulary=700)
     weights = torch.zeros(len(lm.tokenizer))

@@ -20,7 +20,7 @@ evaluation = {anchors = ["scripted:good"], matches = 8}
 GAME = "simple_negotiation(goods=2,stock=1,most=2,turns=2)"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_policy_trains_on_what_it_says_in_its_own_words(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "talk.toml").write_text(RUN)

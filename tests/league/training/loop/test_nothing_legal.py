@@ -25,12 +25,13 @@ def test_a_model_that_says_nothing_legal_rings_at_once_and_stops_the_run(tmp_pat
     run = tmp_path / "run"
     assert train(run) == 1
     error = capsys.readouterr().err
-    assert "In the last 3 iterations at least" in error
-    assert "Set a longer cold start (cold_start.steps), or roles.reply = 'choice'" in error
+    assert "silent of kuhn_poker/first: in the last 3 iterations at least" in error
+    assert "Set a longer cold start (cold_start.steps, or" in error
+    assert "alarms.stop names silent, so the run stops here." in error
     assert "Everything up to iteration 3 is saved." in error
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line.get("alarms/illegal") for line in metrics] == [None, 1.0, 1.0, 1.0]
 
 
 def test_it_goes_on_where_that_is_set(tmp_path):
-    assert train(tmp_path / "run", "alarms.illegal_stop=1") == 0
+    assert train(tmp_path / "run", "alarms.stop=[]") == 0

@@ -68,7 +68,7 @@ def red(pixels):
     return int(((pixels[..., 0] > 170) & (pixels[..., 1] < 90) & (pixels[..., 2] < 90)).sum())
 
 
-@pytest.mark.slow  # each trains
+@pytest.mark.thorough  # each trains
 def test_an_alarm_names_the_break_and_the_first_figure_is_red(broken):
     name, run, events = broken
     assert events.Scalars(f"alarms/{name}")[-1].value == 1.0
@@ -85,7 +85,7 @@ def test_an_alarm_names_the_break_and_the_first_figure_is_red(broken):
     assert red(picture(events, first)) > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_other_of_these_alarms_rings(broken):
     name, _, events = broken
     ringing = {other for other in BREAKS if any(event.value for event in _scalars(events, f"alarms/{other}"))}
@@ -96,7 +96,7 @@ def _scalars(events, name):
     return events.Scalars(name) if name in events.Tags()["scalars"] else []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_break_is_visible_on_the_opening_page_beside_its_alarm(broken):
     """A collapse as probabilities at the border, a starved role as a spread of none, a cycle as red edges."""
     name, run, events = broken

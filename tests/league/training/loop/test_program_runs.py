@@ -19,7 +19,7 @@ from league.cli import main
 from league.cli.python.runs import open_run
 
 FIRST = 'programs = { roles = ["kuhn_poker/first"], port = 0 }\n'
-FREE = 'roles = { reply = "free", on_illegal = "forfeit", max_reply_tokens = 6 }\nalarms.illegal_stop = 1.0\n'
+FREE = 'roles = { reply = "free", on_illegal = "forfeit", max_reply_tokens = 6 }\nalarms.stop = []\n'
 TOLD = {"programs/played", "programs/forfeited", "programs/refused"}
 
 
@@ -165,9 +165,9 @@ def test_a_run_without_programs_is_not_served(unbroken_runs, tmp_path, capsys):
 
 
 def test_a_program_without_a_role_and_a_cluster_are_refused(tmp_path):
-    config = league.load_config("pocket", "iterations=1")
+    config = league.load_config("pocket-returns", "iterations=1")
     with pytest.raises(UsageError, match=r"programs\.roles names no role"):
         league.train(config, tmp_path / "run", program=lambda seat: seat.complete())
-    served = league.load_config("pocket", 'programs.roles=["kuhn_poker/first"]')
+    served = league.load_config("pocket-returns", 'programs.roles=["kuhn_poker/first"]')
     with pytest.raises(UsageError, match="cluster"):
         league.train(served, tmp_path / "run", cluster="local")

@@ -1,5 +1,6 @@
 """Matches that flow: what a batch is, which weights play, and that a killed stream goes on as it was recorded."""
 
+import json
 import random
 import shutil
 import signal
@@ -14,6 +15,8 @@ from league.config import RunConfig
 from league.config.load import load
 from league.training.board.metrics_log import read_metrics
 from league.training.checkpoints.checkpoint import folder_of
+from league.training.checkpoints.run_state import StreamBatch
+from league.training.loop import stream
 from league.training.loop.stream import ARRIVALS_FILE, Stream
 from learners.trajectories import Trajectory
 
@@ -24,6 +27,8 @@ objective.truncate = 2.0
 optimizer.max_gap = 1.0
 async_learners = { mode = "stream", max_staleness = 2 }
 """
+
+SINCE = {1: 4, 2: 9, 3: 15, 4: 18}  # the first match of each version
 
 
 class Engine:
@@ -132,6 +137,38 @@ def test_no_trajectory_is_older_than_the_bound_in_ten_thousand(tmp_path, stalene
         assert all(len(fresh) == 6 for *_, (fresh, _) in again)
 
 
+def test_a_resumed_stream_plays_each_match_with_the_weights_that_its_record_names(tmp_path, monkeypatch):
+    """One match at a time, so that no version is in use while one ends and the next has not begun."""
+
+    def former(_run_dir, version, _policy):
+        return SimpleNamespace(version=version, release=lambda: None)
+
+    monkeypatch.setattr(stream, "weights_after", former)
+    (tmp_path / "state").mkdir()
+    record = tmp_path / "state" / ARRIVALS_FILE
+    record.write_text("".join(f'{{"version": {v}, "from": {first}}}\n' for v, first in SINCE.items()))
+    requests = [MatchRequest(i, "kuhn_poker", 4, i, ("main", "x"), (True, False)) for i in range(12, 18)]
+    policy = SimpleNamespace(updates=3, lm=SimpleNamespace(version=3))
+    since = {version: first for version, first in SINCE.items() if version <= 3}
+    batches = {4: StreamBatch(requests, {})}
+    state = SimpleNamespace(iteration=3, since=since, streaming=batches, policies={"main": policy}, next_match=18)
+    table = {"mode": "stream", "max_staleness": 3}
+    config = RunConfig.model_validate({"games": {"kuhn_poker": {}}, "iterations": 9, "async_learners": table})
+    resumed = Stream(config, tmp_path, state, Flows(lambda _: 1, in_flight=1), lambda _: [])
+    episodes = resumed.batch(4)
+    assert [episode.turns[0].trace.version for episode in episodes] == [2, 2, 2, 3, 3, 3]
+    mixed = episodes[0]._replace(turns=(episodes[3].turns[0], episodes[0].turns[0]))
+    policy.updates = 4
+    old = [Trajectory("g", "r", "main", 0, e.request.index, 0, ("main",), e.turns, (0.0,), 0.0) for e in (mixed,)]
+    assert resumed.ages(old) == [2], "of the oldest of its turns"
+    state.iteration = policy.lm.version = 4
+    resumed.updated()
+    assert state.since == {1: 4, 2: 9, 3: 15, 4: 18}, "a batch may be three versions old"
+    resumed._feed._versions.record(2, 8)
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert lines == [{"version": 1, "from": 4}, {"version": 2, "from": 8}], "what came later is no more"
+
+
 def test_places_are_used_while_the_longest_match_of_a_batch_is_played(tmp_path):
     """One match in twelve takes 20 rounds, the others one: taking turns, most places wait for it."""
     used = {}
@@ -192,7 +229,7 @@ def test_settings_that_do_not_flow_are_refused():
         (["async_learners.mode=stream", "async_learners.max_staleness=1"], "need importance weights"),
     ):
         with pytest.raises(UsageError, match=message):
-            load("pocket", settings)
+            load("pocket-returns", settings)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.learning.trajectories import trajectory, turn
+from support.source import ROOT
 
 from arena.records import TokenTrace
 from games.common.section import Section
@@ -13,7 +14,7 @@ from games.registry import make_game
 from league.config.learning import AlarmsConfig
 from league.training.monitors.alarm import AlarmRule, Ledger
 from league.training.monitors.alarms import ALARMS, check_alarms, forget_alarms
-from league.training.monitors.history_alarms import WINDOW, RoleStats, _judge_drift
+from league.training.monitors.history_alarms import DRIFTED, WINDOW, RoleStats, _judge_drift
 from league.training.monitors.reply_alarms import count_repeats, reasoning_tokens
 from learners.advantages import assign_credit
 from learners.advantages.rae import Settings
@@ -120,7 +121,7 @@ def test_a_baseline_that_lags_behind_what_is_learned_does_not_ring():
         assert not names(run(data)[0])
         late = [played.match_return for iteration in data[20:25] for played in iteration]
         early = [played.match_return for iteration in data[:20] for played in iteration]
-        assert sum(late) / len(late) - sum(early) / len(early) > SETTINGS.drift
+        assert sum(late) / len(late) - sum(early) / len(early) > DRIFTED
 
 
 def with_exploiter(pairs, chance, rng):
@@ -197,7 +198,7 @@ def test_a_baseline_follows_that_closes_a_twentieth_of_its_distance_to_the_retur
 @pytest.mark.parametrize(("deals", "rings"), [(25, False), (400, True)])
 def test_what_chance_may_do_is_told_by_the_deals_however_many_turns_they_have(deals, rings):
     """400 turns, their mean 0.4 standard deviations beyond ``drift``: 3/√25 = 0.6 may be chance, 3/√400 = 0.15."""
-    mean = SETTINGS.drift + 0.4
+    mean = DRIFTED + 0.4
     stats = RoleStats(400, deals, 0.0, 0.0, 400, 400 * mean, 400 * mean, 400 * (1.0 + mean**2), 0.0, 0, 0, 0)
     assert bool(_judge_drift(stats, stats, stats, SETTINGS)) == rings
 
@@ -300,3 +301,17 @@ def test_an_alarm_that_is_registered_after_the_run_was_configured_has_its_own_de
     [alarm], numbers, _ = check_alarms(CONTEXT, {}, 4, [], [], {})
     assert str(alarm) == "Alarm since iteration 4, odd of a: 1 2.5"
     assert numbers == {"alarms/odd": 1.0}
+
+
+def test_an_alarm_of_one_batch_is_over_with_the_next():
+    context, state, rang = CONTEXT, {}, []
+    for iteration, metrics in enumerate(({"main/dropped": 1.0, "main/gap": 0.5}, {"main/gap": 0.1}), 1):
+        alarms, _, state = check_alarms(context, state, iteration, (), (), metrics)
+        rang.append([(alarm.name, alarm.subject, alarm.since) for alarm in alarms])
+    assert rang == [[("dropped_batch", "main", 1)], []]
+
+
+def test_the_page_lists_every_alarm():
+    page = (ROOT / "docs/guide/league.md").read_text(encoding="utf-8")
+    rows = "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
+    assert [name for name in ALARMS.loaded() if f"`{name}`" not in rows] == []

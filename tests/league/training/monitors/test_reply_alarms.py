@@ -6,7 +6,7 @@ from support.learning.trajectories import trajectory
 from games.registry import make_game
 from league.config.learning import AlarmsConfig
 from league.training.monitors.alarm import Watched
-from league.training.monitors.reply_alarms import judge_illegal, read_replies, why_to_stop
+from league.training.monitors.reply_alarms import judge_illegal, judge_silent, read_replies
 from roles.cards import load_roles, with_overrides
 
 SETTINGS = AlarmsConfig()
@@ -31,7 +31,7 @@ def judged(*shares, roles=FREE):
 
 
 def test_it_rings_in_the_first_iteration():
-    assert judged(51)[0] == [("kuhn_poker/first", "51% of its replies are illegal, above alarms.illegal = 0.5.")]
+    assert judged(51)[0] == [("kuhn_poker/first", "51% of its replies are illegal, above 50%.")]
 
 
 @pytest.mark.parametrize("illegal", [0, 30, 50])
@@ -43,17 +43,25 @@ def test_masked_replies_are_not_judged():
     assert judged(100, roles=CHOICE)[0] == []
 
 
-def test_a_run_is_to_stop_after_three_iterations_of_nothing_else():
-    assert why_to_stop({"replies": judged(96, 96)[1]}, SETTINGS, True) == ""
-    reason = why_to_stop({"replies": judged(10, 96, 100, 97)[1]}, SETTINGS, True)
-    assert reason.startswith("In the last 3 iterations at least 96% of main's replies as kuhn_poker/first were illegal")
-    assert "cold_start.own_replies" in reason
-    assert why_to_stop({"replies": judged(96, 95, 96)[1]}, SETTINGS, True) == ""
+def silent(*shares, settings=SETTINGS):
+    [rows] = judged(*shares)[1].values()
+    return judge_silent(rows, settings)
 
 
-def test_it_may_go_on_where_that_is_set():
-    settings = SETTINGS.model_copy(update={"illegal_stop": 1.0})
-    assert why_to_stop({"replies": judged(100, 100, 100)[1]}, settings, False) == ""
+def test_a_role_is_silent_after_three_iterations_of_nothing_legal():
+    assert silent(96, 96) is None
+    assert silent(10, 96, 100, 97).startswith("in the last 3 iterations at least 96% of its replies were illegal")
+    assert "cold_start.own_replies" in silent(96, 96, 96)
+    assert silent(96, 95, 96) == ""
+    assert SETTINGS.stop == ("silent",)
+
+
+@pytest.mark.parametrize(("sensitivity", "rings"), [(0.5, [False, False]), (1.0, [False, True]), (4.0, [True, True])])
+def test_sensitivity_moves_the_limits(sensitivity, rings):
+    """Of illegal replies 13 % and 51 %: the limits are 100 %, 50 % and 12.5 %."""
+    settings = AlarmsConfig(sensitivity=sensitivity)
+    assert [bool(judge_illegal([[100, illegal]], settings)) for illegal in (13, 51)] == rings
+    assert bool(silent(81, 81, 81, settings=settings)) == (sensitivity == 4.0), "the limit is 80 %"
 
 
 def test_it_forgets_iterations_beyond_its_window():

@@ -14,8 +14,9 @@ CARDS = ("J", "Q", "K")
 RULES = {"signal": SIGNAL, "collapse": COLLAPSE}
 
 
-def turn(action, card, legal=("pass", "bet"), tool=""):
-    return SimpleNamespace(action=action, legal=legal, observation=f"Your card: {card}", tool=tool)
+def turn(action, card, legal=("pass", "bet"), tool="", logprob=-0.7):
+    trace = SimpleNamespace(logprobs=(logprob,))
+    return SimpleNamespace(action=action, legal=legal, observation=f"Your card: {card}", tool=tool, trace=trace)
 
 
 def trajectory(turns, role="first", match_return=1.0):
@@ -75,6 +76,17 @@ def test_a_role_whose_turns_have_no_advantage_is_starved():
     found = rings(random.Random(0), WINDOW, bets=lambda _: 0.5, advantage=lambda rng: 0.0)
     assert found["signal"].startswith("only 0.0% of its turns")
     assert found["collapse"] == ""
+
+
+def test_turns_whose_reply_was_certain_need_no_advantage():
+    state = {}
+    for _ in range(WINDOW):
+        played = [trajectory([turn("bet", card, logprob=-0.001)]) for card in "JQK" for _ in range(8)]
+        verdicts, state = judge_roles(played, [[0.0]] * 24, state)
+    assert "signal" not in verdicts
+    played += [trajectory([turn("pass", "J")])]
+    verdicts, _ = judge_roles(played, [[0.0]] * 25, state)
+    assert verdicts["signal"].startswith("only 0.0% of its turns")
 
 
 def test_signal_in_one_turn_of_ten_is_enough():

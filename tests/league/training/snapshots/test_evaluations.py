@@ -6,7 +6,11 @@ from support.processes.runs import TINY
 import league
 from games.common import plugins
 from games.common.errors import UsageError
+from games.registry import make_game
 from league.config.load import load
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
+from league.theory.exact.exploitability import exploitability
 from league.training.board.metrics_log import read_metrics
 from league.training.loop.session import train
 from league.training.snapshots.evaluations import EVALUATIONS, TABLES, Entry
@@ -44,9 +48,23 @@ def test_a_plugins_evaluation_is_asked_after_each_freeze(tmp_path):
     assert not any("lookup/newest" in line for line in lines)
 
 
+@pytest.mark.thorough
+def test_a_large_game_is_measured_every_so_many_freezes(tmp_path):
+    """As the snapshot's table says, which a higher limit would allow."""
+    game = "liars_dice(dice_sides=2,numdice=1)"
+    (tmp_path / "dice.toml").write_text(TINY + f'\n[games."{game}"]\nmatches = 8\n', encoding="utf-8")
+    overrides = ["iterations=2", "snapshot_every=1", "evaluation.exact_limit=20", "evaluation.large_every=2"]
+    train(load(str(tmp_path / "dice.toml"), overrides), tmp_path / "run")
+    measured = [line.get(f"{game}/exploitability") for line in read_metrics(tmp_path / "run")]
+    with Engines() as engines:
+        player = resolve(str(tmp_path / "run"), make_game(game).spec, engines)
+        expected = exploitability(player.tabulate().table)
+    assert measured == [pytest.approx(measured[0]), None, pytest.approx(expected, abs=1e-5)]
+
+
 def test_what_is_no_evaluation_is_refused():
     with pytest.raises(UsageError, match=r"A plugin gives 3 as the evaluation 'three', which is an int, and no eval"):
         league.register_evaluation("three", 3)
     with pytest.raises(UsageError, match="adds the evaluation 'exact', but the league itself has one of that name"):
         league.register_evaluation("exact", line_ups)
-    assert [TABLES in evaluation.needs for evaluation in EVALUATIONS.values()] == [True] * 5
+    assert [TABLES in evaluation.needs for evaluation in EVALUATIONS.values()] == [True] * 5 + [False]

@@ -164,7 +164,7 @@ def test_killed_five_times_a_pool_is_that_of_an_undisturbed_run(tmp_path):
     check_kills(5, 20, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_fifty_times_a_pool_is_that_of_an_undisturbed_run(tmp_path):
     check_kills(50, 200, tmp_path)
 

@@ -1,0 +1,77 @@
+"""Settings that an older league had: what a stored run means by one, and what to write instead.
+
+A run keeps every setting in its ``config.toml``, those that nobody set too. So a stored configuration has keys that are
+no longer there. With the value that is fixed today a key changes nothing and is left out; with another it is refused,
+as it is in any other configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from games.common.errors import UsageError
+
+
+class Former(NamedTuple):
+    """A setting that is gone."""
+
+    value: Any  # that is fixed today; None where a key without a value stood for it
+    instead: str  # what to write
+
+
+_LIMIT = "Each alarm has a limit of its own, and alarms.sensitivity (1) moves them all: at 2 they ring at half as much."
+_EPO = "objective.epo keeps entropy between 0.8 and 1.2 of its running mean, of which an update keeps 0.9."
+_PFSP = "PFSP weighs the players by (1 - x)^2, x being how often the learner wins."
+_KTO = "Good and bad matches weigh the same; a plugin's loss (league show docs rules_and_losses) may weigh them."
+FORMER: Mapping[str, Former] = {
+    "alarms.reasoning": Former(0.25, _LIMIT),
+    "alarms.repetition": Former(0.5, _LIMIT),
+    "alarms.variance": Former(0.5, _LIMIT),
+    "alarms.drift": Former(0.3, _LIMIT),
+    "alarms.entropy_low": Former(0.02, _LIMIT),
+    "alarms.entropy_high": Former(None, _LIMIT),
+    "alarms.language": Former(0.5, _LIMIT),
+    "alarms.cold_start": Former(0.2, _LIMIT),
+    "alarms.collapse": Former(0.98, _LIMIT),
+    "alarms.signal": Former(0.05, _LIMIT),
+    "alarms.cycle": Former(0.05, _LIMIT),
+    "alarms.illegal": Former(0.5, _LIMIT),
+    "alarms.mismatch": Former(0.2, _LIMIT),
+    "alarms.hack": Former(0.02, _LIMIT),
+    "alarms.illegal_stop": Former(
+        0.95,
+        "A run stops at the alarms that alarms.stop names: silent, the default, rings where more than 95 % of a role's "
+        "replies are illegal in three iterations. For a run that never stops write alarms.stop = [].",
+    ),
+    "objective.epo_low": Former(0.8, _EPO),
+    "objective.epo_high": Former(1.2, _EPO),
+    "objective.epo_decay": Former(0.9, _EPO),
+    "objective.kto_desirable": Former(1.0, _KTO),
+    "objective.kto_undesirable": Former(1.0, _KTO),
+    "matchmaking.pfsp_weighting": Former("hard", _PFSP),
+    "matchmaking.pfsp_power": Former(2.0, _PFSP),
+}
+
+
+def from_stored(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored configuration's data in today's keys, meaning the same. Other former keys' values stay."""
+    table = dict(data)
+    alarms = table.get("alarms")
+    if isinstance(alarms, Mapping) and "illegal_stop" in alarms:
+        stop = [*alarms.get("stop", ()), *(["silent"] if alarms["illegal_stop"] < 1.0 else [])]
+        settled = 0.95 if alarms["illegal_stop"] >= 1.0 else alarms["illegal_stop"]
+        table["alarms"] = {**alarms, "stop": stop, "illegal_stop": settled}
+    for key, former in FORMER.items():
+        section, name = key.split(".")
+        if isinstance(own := table.get(section), Mapping) and own.get(name) == former.value and name in own:
+            table[section] = {other: value for other, value in own.items() if other != name}
+    return table
+
+
+def refuse_former(data: Mapping[str, Any]) -> None:
+    """Raise UsageError for a setting that is gone, with what to write instead."""
+    for key, former in FORMER.items():
+        section, name = key.split(".")
+        if isinstance(own := data.get(section), Mapping) and name in own:
+            raise UsageError(f"{key} = {own[name]} is no setting any more. {former.instead}")

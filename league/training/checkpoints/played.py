@@ -1,0 +1,46 @@
+"""The matches of iterations between two checkpoints (``checkpoint_every``): what a killed run learns from again.
+
+A checkpoint holds every optimiser's state, three times the weights. Between two of them only an iteration's matches are
+kept, as soon as they are played. A run that goes on from the older checkpoint draws the same matches, finds what they
+came to, and learns the same from it, to the last bit; it plays only what was under way when it was killed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from arena.records import Episode, MatchRequest
+from arena.replays import load_episodes, save_episodes
+from games.common.errors import UsageError
+from league.population.storage.run_dir import STATE_FOLDER
+
+PLAYED_FOLDER = "played"
+
+
+class PlayedMatches:
+    """The files of a run: ``state/played/000123.jsonl``."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._folder = run_dir / STATE_FOLDER / PLAYED_FOLDER
+
+    def keep(self, iteration: int, episodes: Sequence[Episode]) -> None:
+        """Write an iteration's matches; when this returns, a kill does not lose them."""
+        self._folder.mkdir(exist_ok=True)
+        save_episodes(self._file(iteration), episodes)
+
+    def of(self, iteration: int, requests: Sequence[MatchRequest]) -> list[Episode] | None:
+        """Return what the matches of an iteration came to; None where they, or others, were not played to the end."""
+        try:
+            episodes = load_episodes(self._file(iteration))
+        except UsageError:  # none was written, or it cannot be read: they are played again
+            return None
+        return episodes if [episode.request for episode in episodes] == list(requests) else None
+
+    def forget(self) -> None:
+        """Remove all: a checkpoint has what was learned from them, or the run goes another way."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _file(self, iteration: int) -> Path:
+        return self._folder / f"{iteration:06d}.jsonl"

@@ -1,0 +1,54 @@
+"""A setting that is gone says what to write instead; in a stored run, which has all of them, it means what it did."""
+
+import pytest
+
+from games.common.errors import UsageError
+from league.config.former import FORMER, from_stored
+from league.config.load import load, load_run_config, to_toml
+
+STORED = """
+[alarms]
+collapse = 0.98
+illegal_stop = 0.95
+stop = ["hack"]
+[objective]
+epo = 0.1
+epo_low = 0.8
+[matchmaking]
+pfsp_weighting = "hard"
+"""
+
+
+@pytest.fixture
+def stored(tmp_path):
+    def write(text):
+        (tmp_path / "config.toml").write_text(f"layout = 3\n[games.kuhn_poker]\nmatches = 8\n{text}")
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize("key", FORMER)
+def test_one_that_is_set_says_what_to_write(key):
+    with pytest.raises(UsageError, match=rf"{key} = 0.3 is no setting any more\. .+"):
+        load("pocket", [f"{key}=0.3"])
+
+
+def test_a_stored_run_means_what_it_meant(stored):
+    config = load_run_config(stored(STORED))
+    assert (config.alarms.stop, config.objective.epo) == (("hack", "silent"), 0.1)
+    assert "illegal_stop" not in to_toml(config)
+    assert load_run_config(stored("[alarms]\nillegal_stop = 1.0\nstop = []")).alarms.stop == ()
+    assert load_run_config(stored("[alarms]\nstop = []")).alarms.stop == (), "written today"
+
+
+@pytest.mark.parametrize("key", ["alarms.collapse", "alarms.illegal_stop", "objective.epo_low"])
+def test_a_stored_value_that_cannot_be_had_any_more_is_refused(stored, key):
+    table, name = key.split(".")
+    with pytest.raises(UsageError, match=f"{key} = 0.6 is no setting any more"):
+        load_run_config(stored(f"[{table}]\n{name} = 0.6"))
+
+
+def test_nothing_else_changes():
+    data = {"games": {"kuhn_poker": {}}, "alarms": {"warmup": 3}, "objective": 5}
+    assert from_stored(data) == data
