@@ -117,6 +117,8 @@ EXCEPTIONS = {
     ("short", "league/lab/credit/fidelity.py"): "one measure of credit",
     ("short", "league/lab/credit/learned.py"): "estimators as credit rules, beside exact and sampled ones",
     ("short", "league/lab/latent/folder.py"): "the files of LSPO, beside its maths",
+    ("short", "league/lab/look/page.py"): "the page and its policies, beside the answers",
+    ("short", "league/lab/look/population.py"): "one subject of the page",
     ("short", "league/lab/opponents/questions.py"): "what is asked, beside who predicts it",
     ("short", "league/lab/standings/exact_standings.py"): "exact values, beside what matches say",
     ("short", "league/lab/sweeps/questions.py"): "what is asked of each run of a sweep",

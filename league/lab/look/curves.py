@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from games.common.errors import UsageError
-from league.lab.look.run_files import Curve, RunFiles
+from league.lab.look.run_files import LoggedCurve, RunFiles
 from league.lab.reports.curves import families, grouped, note_of
 from league.training.board.descriptions import description
 
@@ -67,7 +67,7 @@ def iteration(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def points(curve: Curve) -> dict[str, list[float]]:
+def points(curve: LoggedCurve) -> dict[str, list[float]]:
     """Return a curve's points, thinned so that no peak is lost."""
     size = len(curve.values)
     if size <= MOST_POINTS:
@@ -100,7 +100,7 @@ def _chart(name: str, lines: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _rang(curves: Mapping[str, Curve]) -> list[dict[str, Any]]:
+def _rang(curves: Mapping[str, LoggedCurve]) -> list[dict[str, Any]]:
     """Return the alarms that ever rang, with the iterations in which they did."""
     rows = []
     for name, curve in curves.items():
@@ -112,7 +112,7 @@ def _rang(curves: Mapping[str, Curve]) -> list[dict[str, Any]]:
     return rows
 
 
-def _place(curve: Curve, at: int) -> int | None:
+def _place(curve: LoggedCurve, at: int) -> int | None:
     """Return where in a curve an iteration is; None if it was not measured then."""
     place = bisect_left(curve.iterations, at)
     return place if place < len(curve.iterations) and curve.iterations[place] == at else None

@@ -26,7 +26,7 @@ from roles.role import bound_policies
 UNIFORM = "random"  # the player whose table needs no file
 
 
-class Tabulated:
+class StoredTables:
     """The tables of a game's snapshots that a run has stored."""
 
     def __init__(self, run: RunFiles, game: str) -> None:
@@ -66,11 +66,11 @@ class Tabulated:
         return None
 
 
-def tabulated(run: RunFiles, game: str) -> Tabulated | None:
+def tabulated(run: RunFiles, game: str) -> StoredTables | None:
     """Return the stored tables of a game; None for a game that is not the run's own, or from another library."""
     if is_outside(game) or not (run.path / SNAPSHOTS).is_dir() or game not in run.context.specs:
         return None
-    return run.of_file(f"tables of {game}", run.path / SNAPSHOTS, lambda: Tabulated(run, game))
+    return run.of_file(f"tables of {game}", run.path / SNAPSHOTS, lambda: StoredTables(run, game))
 
 
 def exact_credit(run: RunFiles, match: Episode, iteration: int) -> tuple[list[float | None] | None, str]:

@@ -19,7 +19,7 @@ from league.training.board.metrics_log import METRICS_FILE
 
 if TYPE_CHECKING:
     from league.config.context import RunContext
-    from league.lab.look.scoring import Weights
+    from league.lab.look.scoring import SnapshotWeights
     from league.population.storage.population import Snapshot
 
 SNAPSHOTS = "population"  # of a run
@@ -28,7 +28,7 @@ MOST_FILES = 8  # of kept matches that are held whole
 Content = TypeVar("Content")
 
 
-class Curve(NamedTuple):
+class LoggedCurve(NamedTuple):
     """A metric over a run."""
 
     iterations: list[int]
@@ -58,18 +58,18 @@ class RunFiles:
         return run_context(load_run_config(self.path, makes=False), self.path)
 
     @cached_property
-    def weights(self) -> Weights:
+    def weights(self) -> SnapshotWeights:
         """The models of the snapshots, loaded when they are asked for; one thread at a time may ask."""
-        from league.lab.look.scoring import Weights
+        from league.lab.look.scoring import SnapshotWeights
 
-        return Weights(self.path)
+        return SnapshotWeights(self.path)
 
     def close(self) -> None:
         """Forget the models."""
         if "weights" in self.__dict__:
             self.weights.close()
 
-    def metrics(self) -> dict[str, Curve]:
+    def metrics(self) -> dict[str, LoggedCurve]:
         """Return every metric so far; the lists grow while the run trains."""
         with self._lock:
             return dict(self._metrics.read())
@@ -140,9 +140,9 @@ class _MetricsReader:
     def _forget(self) -> None:
         self.last = 0
         self._size, self._last_line = 0, b""
-        self._curves: dict[str, Curve] = {}
+        self._curves: dict[str, LoggedCurve] = {}
 
-    def read(self) -> dict[str, Curve]:
+    def read(self) -> dict[str, LoggedCurve]:
         if not self._path.is_file():
             return self._curves
         with self._path.open("rb") as file:
@@ -163,7 +163,7 @@ class _MetricsReader:
             metrics = json.loads(line)
             iteration = int(metrics.pop("iteration"))
             for name, value in metrics.items():
-                curve = self._curves.setdefault(name, Curve([], []))
+                curve = self._curves.setdefault(name, LoggedCurve([], []))
                 curve.iterations.append(iteration)
                 curve.values.append(float(value))
         except (ValueError, TypeError, KeyError, AttributeError) as error:

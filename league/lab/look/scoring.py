@@ -23,7 +23,7 @@ class TokenScores(NamedTuple):
     entropies: list[float | None]
 
 
-class Weights:
+class SnapshotWeights:
     """The models of a run's snapshots, of which a few are held; close it when nobody asks any more."""
 
     def __init__(self, path: Path) -> None:

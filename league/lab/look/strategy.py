@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from games.common.errors import UsageError, unknown_name
-from league.lab.look.exact import Tabulated, tabulated
+from league.lab.look.exact import StoredTables, tabulated
 from league.lab.look.run_files import RunFiles
 from league.population.evaluation.policy_tables import Profile
 from league.theory.exact.exploitability import PolicyTable, exact_form, information_positions
@@ -103,7 +103,7 @@ def _both_ends(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows if len(rows) <= MOST_STATES else [*rows[: MOST_STATES // 2], *rows[-MOST_STATES // 2 :]]
 
 
-def _stored(run: RunFiles, query: Mapping[str, str]) -> Tabulated:
+def _stored(run: RunFiles, query: Mapping[str, str]) -> StoredTables:
     game = query.get("game") or next(iter(_games(run)), "")
     stored = tabulated(run, game) if game in run.context.specs else None
     if stored is None or not any(stored.table(profile) for profile in stored.profiles[-1:]):
@@ -117,7 +117,7 @@ def _games(run: RunFiles) -> list[str]:
     return list(run.toml.get("games", {}))
 
 
-def _texts(run: RunFiles, stored: Tabulated) -> dict[Key, tuple[str, list[str]]]:
+def _texts(run: RunFiles, stored: StoredTables) -> dict[Key, tuple[str, list[str]]]:
     """Return what the seat sees at each information state, with its role before it, and its actions by ascending id."""
     roles = run.context.roles[stored.game]
     texts = {}
@@ -127,7 +127,7 @@ def _texts(run: RunFiles, stored: Tabulated) -> dict[Key, tuple[str, list[str]]]
     return texts
 
 
-def _over_run(run: RunFiles, stored: Tabulated, policy: str) -> list[tuple[Profile, PolicyTable]]:
+def _over_run(run: RunFiles, stored: StoredTables, policy: str) -> list[tuple[Profile, PolicyTable]]:
     """Return the tables of a policy's snapshots, or of the main line-ups, thinned evenly over the run."""
     policies = {snapshot.id: snapshot.policy for snapshot in run.snapshots()}
     main = {*bound_policies(run.context.roles)}
@@ -140,7 +140,7 @@ def _over_run(run: RunFiles, stored: Tabulated, policy: str) -> list[tuple[Profi
     return [(profile, table) for profile, table in tables if table is not None]
 
 
-def _table(stored: Tabulated, name: str) -> tuple[str, PolicyTable]:
+def _table(stored: StoredTables, name: str) -> tuple[str, PolicyTable]:
     """Return the table of a snapshot or line-up by name, or of ``equilibrium``."""
     if name == "equilibrium":
         equilibrium = nash_equilibrium(stored.spec)

@@ -14,7 +14,7 @@ from league.lab.look.boards import drawings
 from league.lab.look.curves import MOST_POINTS, points
 from league.lab.look.matches import why_nothing
 from league.lab.look.one_file import look_page
-from league.lab.look.run_files import Curve, RunFiles
+from league.lab.look.run_files import LoggedCurve, RunFiles
 from league.lab.look.server import LookServer
 from league.lab.look.views import as_json, view
 from league.population.storage.sampled_matches import load_samples, sample_files
@@ -40,7 +40,7 @@ def test_curves_are_those_of_the_log(run, made_run):
 def test_a_long_curve_keeps_its_peaks():
     values = [math.sin(place / 50) for place in range(2000)]
     values[1234], values[77] = 9.0, -9.0
-    thinned = points(Curve(list(range(2000)), values))
+    thinned = points(LoggedCurve(list(range(2000)), values))
     assert len(thinned["x"]) <= MOST_POINTS + 2
     assert {(1234, 9.0), (77, -9.0), (0, values[0]), (1999, values[1999])} <= {*zip(*thinned.values(), strict=True)}
 
