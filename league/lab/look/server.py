@@ -19,7 +19,7 @@ from arena.serving.web_server import WebServer
 from games.common.errors import UsageError
 from league.lab.look.page import KINDS, POLICY, asset, page
 from league.lab.look.run_files import RunFiles
-from league.lab.look.views import VIEWS, as_json, view
+from league.lab.look.views import LOADING, VIEWS, as_json, view
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -84,7 +84,7 @@ class LookServer(WebServer):
         if name not in VIEWS:
             raise ServedError(404, f"There is no view {name[:100]!r}.")
         try:
-            with self._at_play if name == "scores" else nullcontext():  # that loads weights
+            with self._at_play if name in LOADING else nullcontext():
                 return as_json(view(self._run, name, query)).encode()
         except UsageError as error:
             return as_json({"error": str(error)}).encode()

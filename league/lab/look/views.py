@@ -34,6 +34,8 @@ VIEWS = {
     "alarm": "alarms.alarm",
 }
 
+LOADING = frozenset({"scores"})  # views that load weights, one after another
+
 
 def view(run: RunFiles, name: str, query: Mapping[str, str]) -> dict[str, Any]:
     """Return a view. Raises UsageError for a name that is none, and for what the run does not have."""
