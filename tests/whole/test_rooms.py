@@ -154,7 +154,6 @@ EXCEPTIONS = {
     ("short", "learners/update/average.py"): "one part of a policy",
     ("short", "learners/update/master_weights.py"): "one part of a policy",
     ("short", "learners/update/optimizers.py"): "bitsandbytes in one file",
-    ("short", "roles/conduct.py"): "one subject, pure",
     ("short", "roles/tools.py"): "one subject, pure",
     ("short", "roles/truncation.py"): "a record that arena, learners and roles share",
     ("short", "roles/wording.py"): "one subject, pure",

@@ -36,7 +36,6 @@
       look.clear(groups, fits.filter((each) => each.charts.length).map((each) => group(each, run.points, words.length ? each.charts.length <= 24 : !each.folded)));
       look.mark(["curves"], { find: finder.value });
     };
-    finder.addEventListener("change", draw);
     finder.addEventListener("input", () => { clearTimeout(finder.waits); finder.waits = setTimeout(draw, 150); });
     look.clear(main,
       h("h1", { tabindex: "-1" }, "Curves"),
