@@ -14,10 +14,10 @@ from arena.records import Episode
 from games.common.registry import Entry
 from league.config import RunConfig
 from league.config.context import RunContext
-from league.training.checkpoints.learner_checkpoint import Learning
 from learners.trajectories import Evidence, Trajectory
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch is slow to import
+    from league.training.checkpoints.learner_checkpoint import Learning
     from learners.update.policy import Policy
 
 Column = Sequence[Any]  # a cell of ``Evidence`` for each trajectory; None: nothing is known about it  # [N]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from games.common.registry import Registry
 from league.config import RunConfig
 from league.config.context import RunContext
-from league.training.checkpoints.learner_checkpoint import Learning
 from league.training.evidence.beliefs import SOURCE as PROBE_ANSWERS
 from league.training.evidence.counterfactuals import SOURCE as COUNTERFACTUALS
 from league.training.evidence.influence import SOURCE as INFLUENCE
@@ -19,6 +19,9 @@ from league.training.evidence.teachers import SOURCE as TAUGHT
 from league.training.evidence.turn_values import CONTRIBUTIONS, REPLY_CREDITS, VALUES
 from learners.advantages.rule import OF_PLAY
 from learners.trajectories import Evidence, Trajectory
+
+if TYPE_CHECKING:  # torch is slow to import
+    from league.training.checkpoints.learner_checkpoint import Learning
 
 SOURCES = Registry(
     "evidence",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,10 @@ from league.training.evidence.source import AfterPlay, Column, Source
 from league.training.evidence.teacher_names import teachers_by_role
 from league.training.evidence.teacher_scores import Asked, HasModels, InTraining, check_tokens, free_logprobs
 from learners.trajectories import Trajectory
-from learners.update.policy import Policy
 from roles.role import ReplyForm, Role
+
+if TYPE_CHECKING:  # torch is slow to import
+    from learners.update.policy import Policy
 
 Floats = NDArray[np.float64]
 Said = tuple[float, ...]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from league.config import RunConfig
 from league.config.context import RunContext
-from league.training.checkpoints.learner_checkpoint import Learning
 from league.training.evidence.source import AfterPlay, BeforeLearning, Column, Source
 from learners.advantages.rule import Need
 from learners.trajectories import Trajectory
 from learners.values import ESTIMATORS
 from learners.values.estimator import How
+
+if TYPE_CHECKING:  # torch is slow to import
+    from league.training.checkpoints.learner_checkpoint import Learning
 
 OF_PLAY = (How.PLAY, How.EXACT)  # estimators that play, which run while the engine that played is awake
 

@@ -58,7 +58,7 @@ def whole_run(tmp_path_factory):
     settings += ["iterations=3", "snapshot_every=1", "episodes_kept=1000", "games={kuhn_poker={matches=24}}"]
     settings += ["cold_start.steps=5", "matchmaking.group_size=4", "evaluation.matches=2"]
     settings += ['credit.rules={"kuhn_poker/second"="grpo"}']  # the first has one that remembers earlier iterations
-    assert main(["train", "--run-dir", str(path), *(word for s in settings for word in ("--set", s))]) == 0
+    assert main(["train", "pocket-returns", "--run-dir", str(path), *(w for s in settings for w in ("--set", s))]) == 0
     return path
 
 
