@@ -39,9 +39,9 @@ def overview(run: RunFiles, _: Mapping[str, str]) -> dict[str, Any]:
 
 
 def curve_points(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the points of the metrics in ``names``, which are divided by commas; unknown ones are left out."""
+    """Return the points of the metrics in ``names``, one a line; unknown ones are left out."""
     curves = run.metrics()
-    wanted = [name for name in query.get("names", "").split(",") if name in curves]
+    wanted = [name for name in query.get("names", "").split("\n") if name in curves]
     return {"done": run.done(), "points": {name: points(curves[name]) for name in wanted}}
 
 

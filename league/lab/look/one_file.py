@@ -50,7 +50,7 @@ def _asked(run: RunFiles) -> Iterator[Ask]:
     yield "overview", {}
     for group in overview["groups"]:
         for chart in group["charts"]:
-            yield "curves", {"names": ",".join(chart["lines"])}
+            yield "curves", {"names": "\n".join(chart["lines"])}
     yield "tree", {}
     for game in overview["games"]:
         yield "matrix", {"game": game}

@@ -16,7 +16,7 @@
       begun = true;
       const missing = each.charts.filter((row) => row.lines.some((name) => !(name in points)));
       try {
-        const answers = await Promise.all(missing.map((row) => look.ask("curves", { names: row.lines.join(",") })));
+        const answers = await Promise.all(missing.map((row) => look.ask("curves", { names: row.lines.join("\n") })));
         const all = Object.assign({}, points, ...answers.map((answer) => answer.points));
         look.clear(charts, each.charts.map((row) => chart(row, all)));
       } catch (error) { look.clear(charts, h("p", { class: "wrong" }, error.message)); }
