@@ -1,8 +1,8 @@
 """Settings that an older league had: what a stored run means by one, and what to write instead.
 
 A run keeps every setting in its ``config.toml``, those that nobody set too. So a stored configuration has keys that are
-no longer there. With the value that is fixed today a key changes nothing and is left out; with another it is refused,
-as it is in any other configuration.
+no longer there. With the value that is fixed today a key changes nothing and is left out, and so is every limit of an alarm: it
+only watched. Any other is refused, as it is in any other configuration.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ FORMER: Mapping[str, Former] = {
 
 
 def from_stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored configuration's data in today's keys, meaning the same. Other former keys' values stay."""
+    """Return a stored configuration's data in today's keys, meaning the same. What would mean something else stays."""
     table = dict(data)
     alarms = table.get("alarms")
     if isinstance(alarms, Mapping) and "illegal_stop" in alarms:
         stop = [*alarms.get("stop", ()), *(["silent"] if alarms["illegal_stop"] < 1.0 else [])]
-        settled = 0.95 if alarms["illegal_stop"] >= 1.0 else alarms["illegal_stop"]
-        table["alarms"] = {**alarms, "stop": stop, "illegal_stop": settled}
+        table["alarms"] = {**alarms, "stop": stop}
     for key, former in FORMER.items():
         section, name = key.split(".")
-        if isinstance(own := table.get(section), Mapping) and own.get(name) == former.value and name in own:
+        own = table.get(section)
+        if isinstance(own, Mapping) and name in own and (section == "alarms" or own[name] == former.value):
             table[section] = {other: value for other, value in own.items() if other != name}
     return table
 

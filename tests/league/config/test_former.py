@@ -42,7 +42,12 @@ def test_a_stored_run_means_what_it_meant(stored):
     assert load_run_config(stored("[alarms]\nstop = []")).alarms.stop == (), "written today"
 
 
-@pytest.mark.parametrize("key", ["alarms.collapse", "alarms.illegal_stop", "objective.epo_low"])
+def test_limits_of_alarms_of_a_stored_run_are_left_out(stored):
+    run = stored("[alarms]\nsignal = 0.0\ncollapse = 0.5\nillegal_stop = 0.6\nstop = []")
+    assert load_run_config(run).alarms.stop == ("silent",)
+
+
+@pytest.mark.parametrize("key", ["objective.epo_low", "matchmaking.pfsp_power"])
 def test_a_stored_value_that_cannot_be_had_any_more_is_refused(stored, key):
     table, name = key.split(".")
     with pytest.raises(UsageError, match=f"{key} = 0.6 is no setting any more"):
