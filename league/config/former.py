@@ -1,8 +1,8 @@
 """Settings that an older league had: what a stored run means by one, and what to write instead.
 
 A run keeps every setting in its ``config.toml``, those that nobody set too. So a stored configuration has keys that are
-no longer there. With the value that is fixed today a key changes nothing and is left out, and so is every limit of an alarm: it
-only watched. Any other is refused, as it is in any other configuration.
+no longer there. With the value that is fixed today a key changes nothing and is left out, and so is every limit of an
+alarm: it only watched. Any other is refused, as it is in any other configuration.
 """
 
 from __future__ import annotations
