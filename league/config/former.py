@@ -64,7 +64,7 @@ def from_stored(data: Mapping[str, Any]) -> dict[str, Any]:
     for key, former in FORMER.items():
         section, name = key.split(".")
         own = table.get(section)
-        if isinstance(own, Mapping) and name in own and (section == "alarms" or own[name] == former.value):
+        if isinstance(own, Mapping) and name in own and (key.startswith("alarms.") or own[name] == former.value):
             table[section] = {other: value for other, value in own.items() if other != name}
     return table
 
