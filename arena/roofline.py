@@ -196,9 +196,18 @@ def pass_bytes(
     its input, and one layer all of these at a time. Logits exist for some tokens at once. With ``full`` weights the
     gradients of the table of embeddings and of the head exist once more while they are added.
     """
-    queries = shape.heads * shape.head_width
-    layer = tokens * bytes_each * (6 * shape.hidden + 5 * queries + 4 * shape.intermediate)
+    layer = layer_bytes(shape, tokens, bytes_each)
     kept = layer + shape.layers * tokens * bytes_each * shape.hidden if checkpointing else shape.layers * layer
     most, tensors = LOGITS[on_gpu]
     logits = 4.0 * tensors * min(scored * shape.vocabulary, max(most, shape.vocabulary))
     return kept + logits + (2.0 * bytes_each * shape.head_weights if full else 0.0)
+
+
+def layer_bytes(shape: Shape, tokens: int, bytes_each: int) -> float:
+    """Return what one layer makes of so many tokens: 6 states, 5 tensors of queries, 4 of its feed-forward part."""
+    return tokens * bytes_each * (6 * shape.hidden + 5 * shape.heads * shape.head_width + 4 * shape.intermediate)
+
+
+def reply_bytes(shape: Shape, tokens: int, *, bytes_each: int, on_gpu: bool) -> float:
+    """Return what an engine holds for a reply of so many tokens: keys and values, on a CPU twice, as rows are moved."""
+    return float(shape.kv_bytes(bytes_each) * tokens * (1 if on_gpu else 2))

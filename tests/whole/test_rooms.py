@@ -26,6 +26,7 @@ ORDER = {
         "packed",
         "probes",
         "flops",
+        "roofline",
         "lm",
         "remote",
         "cluster",
@@ -44,7 +45,7 @@ ORDER = {
     ),
     "league.population": (*("results", "storage", "models", "matchmaking", "players", "distillation", "evaluation"),),
     "league.training": (
-        *("monitors", "starts", "checkpoints", "interfaces", "snapshots", "evidence", "learning", "board"),
+        *("sizing", "monitors", "starts", "checkpoints", "interfaces", "snapshots", "evidence", "learning", "board"),
         *("backends", "loop"),
     ),
     "league.lab": (

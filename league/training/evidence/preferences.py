@@ -43,7 +43,7 @@ class JudgedPair(NamedTuple):
     seat: int
 
 
-class Asked(NamedTuple, Generic[T]):
+class PendingAnswers(NamedTuple, Generic[T]):
     """What judges are asked: ``read`` returns what they say, and waits for it unless all ``replies`` are there."""
 
     replies: Sequence[Future[Any]]  # of judges that answer requests; what is computed here is computed by ``read``
@@ -57,7 +57,7 @@ class Asked(NamedTuple, Generic[T]):
 class Judge(Protocol):
     """A judge of one game's matches."""
 
-    def ask(self, contests: Sequence[JudgedPair]) -> Asked[list[float]]:
+    def ask(self, contests: Sequence[JudgedPair]) -> PendingAnswers[list[float]]:
         """Ask for each pair how probable it is that the first match is preferred."""
         ...
 
@@ -79,9 +79,9 @@ class Judges:
                 )
             self._judges[game] = PlayerJudge(name, game, question, engines) if name else GameJudge(game)
 
-    def ask(self, episodes: list[Episode]) -> Asked[list[Episode]]:
+    def ask(self, episodes: list[Episode]) -> PendingAnswers[list[Episode]]:
         """Ask for matches, each with the share of the others of its start that a judge ranks below it."""
-        asked = list[tuple[list[int], Asked[list[Episode]]]]()
+        asked = list[tuple[list[int], PendingAnswers[list[Episode]]]]()
         for game, judge in self._judges.items():
             indices = [index for index, episode in enumerate(episodes) if episode.request.game == game]
             asked.append((indices, self._compared(judge, [episodes[index] for index in indices], self._seats[game])))
@@ -93,9 +93,9 @@ class Judges:
                     compared[index] = episode
             return compared
 
-        return Asked([reply for _, of_game in asked for reply in of_game.replies], read)
+        return PendingAnswers([reply for _, of_game in asked for reply in of_game.replies], read)
 
-    def _compared(self, judge: Judge, episodes: Sequence[Episode], seats: set[int]) -> Asked[list[Episode]]:
+    def _compared(self, judge: Judge, episodes: Sequence[Episode], seats: set[int]) -> PendingAnswers[list[Episode]]:
         """Ask for one game's matches, compared by what some seats did."""
         plain = [episode._replace(children=()) for episode in episodes]
         all_of = to_trajectories(plain, self._roles.__getitem__, {episode.request.game: 1.0 for episode in episodes})
@@ -116,7 +116,7 @@ class Judges:
                 for episode, shares in zip(episodes, of_match, strict=True)
             ]
 
-        return Asked(asked.replies, read)
+        return PendingAnswers(asked.replies, read)
 
 
 def seats_compared(config: RunConfig, game: str, roles: Sequence[Role]) -> set[int]:
@@ -142,7 +142,7 @@ class GameJudge:
             )
         self._game = game
 
-    def ask(self, contests: Sequence[JudgedPair]) -> Asked[list[float]]:
+    def ask(self, contests: Sequence[JudgedPair]) -> PendingAnswers[list[float]]:
         """Ask for the game's preferences, except where a match was forfeited."""
         ends = _Ends(self._game)
 
@@ -157,7 +157,7 @@ class GameJudge:
             preference(contest) if by_rule is None else by_rule
             for contest, by_rule in zip(contests, forfeits, strict=True)
         ]
-        return Asked((), lambda: said)
+        return PendingAnswers((), lambda: said)
 
 
 class PlayerJudge:
@@ -177,7 +177,7 @@ class PlayerJudge:
                     "shaping.preferred.judge to a run, a snapshot of one, or hf:NAME."
                 )
 
-    def ask(self, contests: Sequence[JudgedPair]) -> Asked[list[float]]:
+    def ask(self, contests: Sequence[JudgedPair]) -> PendingAnswers[list[float]]:
         """Ask for the player's preferences, averaged over both orders, except for forfeits and identical matches."""
         ends = _Ends(self._game)
         shown = [
@@ -200,14 +200,14 @@ class PlayerJudge:
                 for contest, (a, b), preference in zip(contests, shown, by_rule, strict=True)
             ]
 
-        return Asked(asked.replies, read)
+        return PendingAnswers(asked.replies, read)
 
     def _request(self, seat: int, text: str, position: Game) -> ReplyRequest:
         role, player = probed(self._player.roles[seat], self._probe), self._player.members[seat][0][0]
         request = ReplyRequest(player, role, position, text, self._probe.answers, (), random.Random(0))
         return request._replace(probe=self._probe.name)
 
-    def _ask(self, requests: Sequence[ReplyRequest]) -> Asked[list[float]]:
+    def _ask(self, requests: Sequence[ReplyRequest]) -> PendingAnswers[list[float]]:
         """Ask how probable each answer is the first match; ``read`` raises UsageError where there is no answer."""
         by_player: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
@@ -226,7 +226,7 @@ class PlayerJudge:
                 answers |= dict(zip(indices, said.read(), strict=True))
             return [self._share(answers[index]) for index in range(len(requests))]
 
-        return Asked([reply for _, said in asked for reply in said.replies], read)
+        return PendingAnswers([reply for _, said in asked for reply in said.replies], read)
 
     def _share(self, shares: tuple[float, ...] | None) -> float:
         if shares is None:
@@ -237,7 +237,7 @@ class PlayerJudge:
         return shares[0] / sum(shares)
 
 
-def _computed(engine: Any, requests: Sequence[ReplyRequest]) -> Asked[Sequence[tuple[float, ...] | None]]:
+def _computed(engine: Any, requests: Sequence[ReplyRequest]) -> PendingAnswers[Sequence[tuple[float, ...] | None]]:
     """Let a player's distributions over the answers be computed here, when they are read."""
 
     def read() -> Sequence[tuple[float, ...] | None]:
@@ -246,10 +246,10 @@ def _computed(engine: Any, requests: Sequence[ReplyRequest]) -> Asked[Sequence[t
         answers: Sequence[tuple[float, ...] | None] = engine.beliefs(requests)
         return answers
 
-    return Asked((), read)
+    return PendingAnswers((), read)
 
 
-def _said(engine: Any, requests: Sequence[ReplyRequest]) -> Asked[Sequence[tuple[float, ...] | None]]:
+def _said(engine: Any, requests: Sequence[ReplyRequest]) -> PendingAnswers[Sequence[tuple[float, ...] | None]]:
     """Ask a player for all at once whose probabilities nobody can read, and take what it says as its distribution.
 
     Where it says none of the answers, or nothing within its limits, none is preferred. ``read`` raises the error of its
@@ -271,7 +271,7 @@ def _said(engine: Any, requests: Sequence[ReplyRequest]) -> Asked[Sequence[tuple
             raise errors[-1]
         return distributions
 
-    return Asked(replies, read)
+    return PendingAnswers(replies, read)
 
 
 def by_forfeit(contest: JudgedPair) -> float | None:

@@ -17,7 +17,7 @@ from league.config.load import load
 from league.training.board.metrics_log import read_metrics
 from league.training.checkpoints.checkpoint import folder_of
 from league.training.checkpoints.run_state import StreamBatch
-from league.training.evidence.preferences import Asked
+from league.training.evidence.preferences import PendingAnswers
 from league.training.loop import stream
 from league.training.loop.loop import League
 from league.training.loop.stream import ARRIVALS_FILE, Stream
@@ -227,7 +227,7 @@ def test_matches_go_on_while_a_judge_is_waited_for(tmp_path):
             return len(state.streaming[3].episodes) == 6
 
     judges = SimpleNamespace(
-        ask=lambda episodes: Asked([Slow()], lambda: [e._replace(preferred=(1.0,)) for e in episodes])
+        ask=lambda episodes: PendingAnswers([Slow()], lambda: [e._replace(preferred=(1.0,)) for e in episodes])
     )
     judged = League._judged(SimpleNamespace(_judges=judges, _stream=flowing), flowing.batch(1))
     assert [(e.request.index, e.preferred) for e in judged] == [(i, (1.0,)) for i in range(6)]
