@@ -187,14 +187,19 @@ def state_bytes(shape: Shape, *, rank: int | None, bytes_each: int) -> float:
     return model + (TRAINED_BYTES + (MASTER_BYTES if bytes_each < 4 else 0)) * shape.weights
 
 
+def gathered_bytes(shape: Shape, *, bytes_each: int) -> float:
+    """Return what shards gather for a pass: one layer and the table of embeddings, and the gradients of both."""
+    return 2.0 * bytes_each * (shape.layer_weights / shape.layers + shape.head_weights)
+
+
 def pass_bytes(
     shape: Shape, tokens: int, scored: int, *, full: bool, checkpointing: bool, bytes_each: int, on_gpu: bool
 ) -> float:
     """Return what one pass holds beside the state.
 
     A layer keeps 6 states, 5 tensors as wide as its queries and 4 as wide as its feed-forward part; with checkpointing
-    its input, and one layer all of these at a time. Logits exist for some tokens at once. With ``full`` weights the
-    gradients of the table of embeddings and of the head exist once more while they are added.
+    its input, and one layer all of these at a time. Logits exist for some tokens at once. With ``full`` weights that
+    are not shards, the gradients of the table of embeddings and of the head exist once more while they are added.
     """
     layer = layer_bytes(shape, tokens, bytes_each)
     kept = layer + shape.layers * tokens * bytes_each * shape.hidden if checkpointing else shape.layers * layer

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from arena.roofline import Shape, decoding, layer_bytes, pass_bytes, prefilling, reply_bytes, state_bytes, updating
+from arena.roofline import (
+    Shape,
+    decoding,
+    gathered_bytes,
+    layer_bytes,
+    pass_bytes,
+    prefilling,
+    reply_bytes,
+    state_bytes,
+    updating,
+)
 from games.registry import make_game
 from league.config import RunConfig
 from league.population.players.adapter_slots import BYTES, PART, at_once
@@ -204,7 +214,7 @@ class _Planner:
         copies = self._copies()
         held = (state + copies) / shards
         if shards > 1:
-            held += 2 * self._bytes * (self._shape.layer_weights / self._shape.layers + self._shape.head_weights)
+            held += gathered_bytes(self._shape, bytes_each=self._bytes)
         one = self._pass(optimizer.micro_batch_tokens or LEAST_PASS)
         kind = "all weights" if self._rank is None else f"adapters of rank {self._rank}"
         note = f"{kind}, passes of {optimizer.micro_batch_tokens:,} tokens{', sharded' if shards > 1 else ''}"
@@ -215,7 +225,7 @@ class _Planner:
             self._shape,
             tokens,
             tokens // 2,
-            full=self._rank is None,
+            full=self._rank is None and self._shards() == 1,
             checkpointing=self._config.optimizer.checkpointing,
             bytes_each=self._bytes,
             on_gpu=self._on_gpu,
@@ -233,9 +243,11 @@ class _Planner:
         return self._learners if self._config.optimizer.sharded else 1
 
     def _driver(self) -> Part:
-        """Return the driver's main memory: its copy of each policy with both moments, and the base of adapters."""
+        """Return the driver's main memory: its copy of each policy, with the optimiser's state unless it is sharded."""
         state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
-        return Part("driver (main memory)", 1, len(self._policies) * state, "a copy of each policy and its moments")
+        if self._config.optimizer.sharded:
+            state = float(self._bytes * self._shape.weights)
+        return Part("driver (main memory)", 1, len(self._policies) * state, "a copy of each policy")
 
     def _play(self, replies: int) -> tuple[float, str]:
         """Return the seconds of an iteration's matches, and what bounds them.

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.learning import memory_of_shards
 from support.source import ROOT
 
-from arena.roofline import SMOLLM2, layer_bytes, pass_bytes, reply_bytes, state_bytes
+from arena.roofline import SMOLLM2, gathered_bytes, layer_bytes, pass_bytes, reply_bytes, state_bytes
 
 CPU = {"bytes_each": 4, "on_gpu": False}
 
@@ -38,6 +39,23 @@ def test_an_engine_takes_the_memory_that_is_predicted():
     replies = found["replies"] * reply_bytes(SMOLLM2, found["tokens"], **CPU)
     predicted = 4 * SMOLLM2.weights + replies + layer_bytes(SMOLLM2, found["pass"], 4)
     assert predicted == pytest.approx(found["bytes"], rel=0.1)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells a peak anew")
+def test_each_of_two_processes_holds_half_and_what_is_predicted(tmp_path):
+    """Between updates 12 bytes a weight, of both together, in single precision: the weight and both moments."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+    subprocess.run([sys.executable, memory_of_shards.__file__, str(tmp_path)], env=environment, check=True)
+    shape = memory_of_shards.SHAPE
+    for rank in (0, 1):
+        found = json.loads((tmp_path / f"rank-{rank}.json").read_text())
+        assert found["start"] <= 1.1 * 12 * shape.weights / 2
+        assert found["between"] <= 1.1 * 12 * shape.weights / 2
+        one = pass_bytes(shape, found["tokens"], found["scored"], full=False, checkpointing=True, **CPU)
+        predicted = state_bytes(shape, rank=None, bytes_each=4) / 2 + gathered_bytes(shape, bytes_each=4) + one
+        assert predicted == pytest.approx(found["update"], rel=0.1)
 
 
 def test_bytes_of_a_trained_weight_by_hand():
