@@ -134,6 +134,16 @@ class StartsConfig(Section):
     forgetting: Share = Field(
         0.9, description="weight that a start's earlier matches keep from one iteration that plays it to the next"
     )
+    middles: Count = Field(
+        0,
+        description="matches of each game and iteration that leave a start in their middle: their deal, played up to a "
+        "turn that is drawn",
+    )
+    alike: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        1.0,
+        description="a written task is not kept where its text has this share of its neighbouring characters in common "
+        "with one in the pool; 1: only the same text is not",
+    )
     score: Literal["value_loss", "regret"] = Field(
         "value_loss",
         description="plr: mean distance of a match's return from the mean before it, or distance from the best "

@@ -1,11 +1,15 @@
 """A run whose tasks players write: stored with author and attempts, drawn again, and shown in a gallery."""
 
+from itertools import combinations
+
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from arena.records import Start
+from games.tasks.proposers.rewards import similarity
 from league import load_config, open_run, resume, train
 from league.training.board.metrics_log import read_metrics
+from league.training.learning.starts import unlike
 from league.training.starts.gallery import gallery
 from league.training.starts.measured import StoredStart
 from league.training.starts.pool import POOL_FILE, StartPool
@@ -105,3 +109,32 @@ def test_a_gallery_shows_the_newest_of_each_band():
     assert "possible: 1\n  '11 + 22': 50% of 8, size 2, by main, born 3" in shown
     assert shown.index("solved: 1") < shown.index("possible: 1") < shown.index("out of reach: 1")
     assert "\\n" not in shown
+
+
+def test_a_task_that_is_like_one_in_the_pool_is_not_kept(tmp_path):
+    """Of "11 + 22", "11 + 23" has the pairs 11, 1 , +, + , 2 and 22 against 23: five of six."""
+
+    def task(text, name="sums"):
+        return StoredStart(Start(name, 0, task=text), 2)
+
+    with StartPool(tmp_path / "pool") as pool:
+        pool.add([task("11 + 22"), task("99 + 99", "programs")])
+        written = [task("11 + 22"), task("11 + 23"), task("95 + 87"), task("95 + 88"), task("99 + 99")]
+
+        def kept(alike):
+            return [one.start.task for one in unlike(written, pool, alike)]
+
+        assert kept(1.0) == [one.start.task for one in written]
+        assert kept(0.84) == kept(1.0)
+        assert kept(0.83) == ["11 + 22", "95 + 87", "99 + 99"]
+
+
+@pytest.mark.thorough
+def test_a_run_counts_no_attempts_at_tasks_that_are_not_kept(tmp_path):
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    train(load_config(tmp_path / "run.toml", "starts.alike=0.5", "cold_start.steps=2"), tmp_path / "run")
+    with StartPool(tmp_path / "run" / POOL_FILE, reads=True) as pool:
+        written = [one for one in pool.starts(SOLVER) if one.author == "main"]
+    assert written
+    assert all(similarity(one.start.task, other.start.task) < 0.5 for one, other in combinations(written, 2))
+    assert sum(line.get("starts/alike", 0.0) for line in read_metrics(tmp_path / "run")) > 0
