@@ -12,7 +12,7 @@ from arena.records import Cast, Episode, MatchRequest, Start
 from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
-from games.spec import Game, IsSubmatch, OpensSubmatches, Submatch
+from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches
 
 
 def begin_match(game: Game, request: MatchRequest) -> None:
@@ -120,7 +120,7 @@ class Submatches:
     def close(self, episodes: Sequence[Episode]) -> None:
         """Record the episodes of the requests that ``requests`` returned, and give the game their outcomes."""
         self._episodes += episodes
-        self._game.record_outcomes([episode.outcome for episode in episodes])
+        tell_of_submatches(self._game, [*map(attempt_of, episodes)])
 
     def with_children(self, episode: Episode) -> Episode:
         """Return the parent's finished episode with all submatches, to which the parent's game now pays rewards."""
@@ -163,6 +163,13 @@ def start_submatch(game: Game, request: MatchRequest) -> None:
             f"{game.spec.name} cannot be a submatch of another match: give it the methods of games.spec.IsSubmatch."
         )
     game.start_submatch(request.task)
+
+
+def attempt_of(episode: Episode) -> Attempt:
+    """Return what a parent may know of a submatch that is over."""
+    calls = [turn for turn in episode.turns if turn.tool]
+    answers = [turn.action for turn in episode.turns if turn.action is not None and not turn.tool]
+    return Attempt(episode.outcome, " ".join(answers) if episode.outcome else "", len(calls))
 
 
 def submatch_outcome(game: Game) -> str:
