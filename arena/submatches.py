@@ -131,8 +131,8 @@ class Submatches:
     def _child(self, number: int, turns: int, submatch: Submatch) -> MatchRequest:
         request, cast, deal_seed, start = self._request, self._cast_of(submatch.game), self._request.deal_seed, ""
         if submatch.start:  # a task is one start, no matter who writes it and in which deal
-            deal_seed = derive_seed("task", submatch.game, submatch.task)
-            start = Start(submatch.game, deal_seed, submatch.task).name
+            stored = task_start(submatch.game, submatch.task)
+            deal_seed, start = stored.seed, stored.name
         return MatchRequest(
             index=number,
             game=submatch.game,
@@ -154,6 +154,11 @@ class Submatches:
                 f"cast; its cast has {', '.join(self._cast) or 'nobody'}."
             )
         return self._cast[game]
+
+
+def task_start(game: str, task: str) -> Start:
+    """Return the start of a task as text, which is one whoever writes it and in which deal."""
+    return Start(game, derive_seed("task", game, task), task)
 
 
 def start_submatch(game: Game, request: MatchRequest) -> None:

@@ -139,6 +139,11 @@ class StartsConfig(Section):
         description="matches of each game and iteration that leave a start in their middle: their deal, played up to a "
         "turn that is drawn",
     )
+    failures: Count = Field(
+        0,
+        description="failed attempts of each game and iteration that leave their task, in games where they do, as "
+        "repair: what a failed repair made of the program is a new bug",
+    )
     alike: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         1.0,
         description="a written task is not kept where its text has this share of its neighbouring characters in common "

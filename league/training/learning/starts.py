@@ -13,7 +13,8 @@ import numpy as np
 
 from arena.records import EndReason, Episode, MatchRequest, Start, flatten_episodes
 from arena.scheduler import play
-from games.abilities import TakesTasks
+from arena.submatches import play_again, task_start
+from games.abilities import LeavesTasks, TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
@@ -60,7 +61,7 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
     config = context.config
     if pool is None:
         return {}
-    proposed = _proposed(episodes, iteration)
+    proposed = _proposed(episodes, iteration) + left_tasks(episodes, config.starts.failures, config.seed, iteration)
     made = unlike(proposed, pool, config.starts.alike)
     metrics: Metrics = {}
     if config.starts.alike < 1.0:
@@ -94,6 +95,29 @@ def _proposed(episodes: Sequence[Episode], iteration: int) -> list[StoredStart]:
             size = _task_size(start)
             by_name[start.name] = StoredStart(start, size, writer.start, writer.players[0], iteration)
     return list(by_name.values())
+
+
+def left_tasks(episodes: Sequence[Episode], count: int, seed: int, iteration: int) -> list[StoredStart]:
+    """Return the tasks that ``count`` failed attempts of each game leave, drawn from all of an iteration's.
+
+    The parent is the task that was attempted. Equal tasks are one start.
+    """
+    left: dict[str, dict[str, StoredStart]] = {}
+    for episode in flatten_episodes(episodes) if count else ():
+        request = episode.request
+        game = make_game(request.game)
+        if not isinstance(game, LeavesTasks) or not any(request.trained) or episode.end is not EndReason.FINISHED:
+            continue
+        play_again(game, episode)
+        if task := game.left_task():
+            start = task_start(request.game, task)
+            stored = StoredStart(start, _task_size(start), request.start, request.players[0], iteration)
+            left.setdefault(request.game, {}).setdefault(start.name, stored)
+    made = []
+    for name, starts in left.items():
+        rng, of_game = np.random.default_rng(derive_seed(seed, "left", iteration, name)), [*starts.values()]
+        made += [of_game[place] for place in sorted(rng.permutation(len(of_game))[:count])]
+    return made
 
 
 def unlike(proposed: Sequence[StoredStart], pool: StartPool, alike: float) -> list[StoredStart]:

@@ -295,3 +295,26 @@ def test_dealt_challenges_are_admitted():
     for seed in range(12):
         task = deal_challenge(seed)
         assert admit_challenge(task.text()) == task
+
+
+@pytest.mark.parametrize(
+    ("mend", "left"),
+    [
+        ("dup -", "dup -"),  # another bug of the same program
+        ("drop +", "drop +"),  # which fails, as one number is not two
+        ("dup +", ""),  # it is repaired
+        ("dup *", ""),  # nothing was changed
+        ("dup dup + -", "dup dup + -"),  # two words from the right one
+        ("1 2 3 + +", ""),  # too far from it
+        ("2 *", ""),  # another program that is right
+    ],
+)
+def test_a_failed_repair_leaves_a_bug_and_no_other_does(mend, left):
+    game, tests = make_game("repair"), "1 -> 2 ; 5 -> 10 ; -3 -> -6"
+    game.start_task(f"{tests} | dup * | dup +")
+    assert game.left_task() == ""
+    game.apply(mend)
+    assert game.left_task() == (f"{tests} | {left} | dup +" if left else "")
+    if left:
+        game.start_task(game.left_task())
+        assert f"Program: {left}" in game.observe(0)
