@@ -195,7 +195,7 @@ class CurriculumConfig(Section):
     high: Share = Field(0.9, description="a score above this is high")
     solved: Share = Field(0.9, description="a game is trivial if at least this share of the scores is high")
     margin: Share = Field(0.0, description="a score is better if it exceeds the control's by more than this")
-    better: Share = Field(0.1, description="a game is impossible if at most this share of the scores is better")
+    better: Share = Field(0.0, description="a game is impossible if at most this share of the scores is better")
     sufficient: Share = Field(0.75, description="a game is also trivial if the control's mean score is at least this")
     active: Positive | None = Field(
         None, description="most games that are trained at a time, drawn from those that pass"
