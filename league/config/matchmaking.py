@@ -241,6 +241,12 @@ class DescentConfig(Section):
         "population-based training; merge, cross: from several parents' weights; generations: from the last "
         "generation's play",
     )
+    between: BreedingRuleName | None = Field(
+        None,
+        description="the rule in place of descent.rule after every descent.every generations, as XLand breeds within a "
+        "generation of its own and distils between two of them",
+    )
+    every: Positive = Field(4, description="between: generations by descent.rule from one use of it to the next")
     members: Annotated[int, Field(ge=2, le=64)] = Field(4, description="runs of a generation")
     generations: Positive = Field(5, description="generations; iterations are spread over them evenly")
     confidence: float = Field(
