@@ -150,7 +150,6 @@ EXCEPTIONS = {
     ("short", "learners/losses/objective.py"): "what a loss is given",
     ("short", "learners/losses/whole_trajectories.py"): "rows of terms, which are read without torch",
     ("short", "learners/metric_sums.py"): "what updates and processes add up",
-    ("short", "learners/parallel/fsdp.py"): "FSDP2 in one file",
     ("short", "learners/rewards.py"): "the names of rewards that rules weigh",
     ("short", "learners/update/average.py"): "one part of a policy",
     ("short", "learners/update/master_weights.py"): "one part of a policy",
