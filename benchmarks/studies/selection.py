@@ -134,9 +134,8 @@ def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) ->
     common = COMMON | {"games": {chosen.game: {"matches": 64}}} | chosen.settings
     if chosen.imitates:
         common["model"] = {"source": str(imitate(chosen.game, keep))}
-    configs = {
-        name: load_settings(tomli_w.dumps(common | own)) for name, own in ({DEFAULT: {}} | chosen.conditions).items()
-    }
+    conditions: dict[str, dict[str, Any]] = {DEFAULT: {}} | chosen.conditions
+    configs = {name: load_settings(tomli_w.dumps(common | own)) for name, own in conditions.items()}
     runs = measure_runs(configs, seeds, measure, keep / "runs", workers)
     table = {
         "game": f"{chosen.game}, {SHORT['iterations']} iterations of 64 matches",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, create_model
 
 from games.common.registry import tables
-from games.common.section import LearningRate, Positive, Section
+from games.common.section import Count, LearningRate, Positive, Section
 from games.common.validation import validated
 from league.config.names import CreditRuleName, EstimatorName, SelectionRuleName
 from league.config.teacher import PrivilegedName
@@ -124,6 +124,15 @@ class CriticConfig(Section):
     hidden_size: Positive = Field(64, description="width of a head's hidden layer")
     learning_rate: LearningRate = Field(1e-3, description="its own AdamW's rate")
     steps: Positive = Field(8, description="optimiser steps on one batch")
+    value_clip: float | None = Field(
+        None,
+        gt=0.0,
+        description="most that a batch's fit moves a value, in the rewards' units, before its error counts no less "
+        "(PPO-max); None: no bound",
+    )
+    warmup: Count = Field(
+        0, description="first iterations in which critics alone learn, and policies of roles with one rest (PPO-max)"
+    )
     sees: tuple[PrivilegedName, ...] = Field(
         (),
         description="what the critic sees beyond the seat's own observation, in training only: seats, what every "

@@ -74,7 +74,8 @@ def successes(batch: CreditedBatch, state: State, settings: Successes) -> Select
 
 def _scores(trajectories: list[Trajectory]) -> list[float]:
     returns = [trajectory.match_return for trajectory in trajectories]
-    return standardised(returns, np.zeros(len(returns), np.intp)).tolist()
+    scores: list[float] = standardised(returns, np.zeros(len(returns), np.intp)).tolist()
+    return scores
 
 
 def _key(group: GroupKey) -> str:

@@ -161,6 +161,8 @@ def _update(
         row if facts.selection is None else facts.selection.advantages
         for facts, row in zip(gathered.evidence, gathered.advantages, strict=True)
     ]
+    if policy.critic is not None and iteration <= config.critic.warmup:
+        return {f"critic/{key}": value for key, value in _fit_critic(policy, policy.critic, gathered).items()}
     objective = objective_at(config, iteration, policy.name)
     packed = pack(
         policy.name,
