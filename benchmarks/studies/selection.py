@@ -52,7 +52,8 @@ POOL = {"starts": {"rule": "uniform", "size": 64}}  # so that a start returns
 SHORT = {"iterations": 20, "snapshot_every": 20}
 KUHN = {
     "roles": {"reply": "free", "on_illegal": "retry", "retries": 2, "max_reply_tokens": 6},
-    "cold_start": {"steps": 30},
+    "cold_start": {"steps": 60},
+    "alarms": {"stop": []},
 }
 STUDIES = {
     "selection-sums": Study(
