@@ -49,10 +49,12 @@ GROUPS = {
     "stratified by outcome": rules("stratified", stratified={"by": ["role", "outcome"], "weights": "equal"}),
 }
 POOL = {"starts": {"rule": "uniform", "size": 64}}  # so that a start returns
-SHORT = {"iterations": 20, "snapshot_every": 20}
+SHORT = {"iterations": 16, "snapshot_every": 16}
 KUHN = {
     "roles": {"reply": "free", "on_illegal": "retry", "retries": 2, "max_reply_tokens": 6},
-    "cold_start": {"steps": 60},
+    "cold_start": {"steps": 40},
+    "objective": COMMON["objective"] | {"entropy": 0.0},
+    "optimizer": COMMON["optimizer"] | {"learning_rate": 5e-4},
     "alarms": {"stop": []},
 }
 STUDIES = {

@@ -1,5 +1,7 @@
 """Rules of selection: what a batch learns from. One rule a file, pure functions between credit and update.
 
+May import advantages and the files at the root of learners.
+
 A rule is ``rule(batch, state, settings) -> Selection``: a factor for each turn's weight in the loss, 0 to leave it out,
 and, where it changes them, other advantages. Several run in a row, as ``selection.rules`` lists them. A turn of weight
 0 is not in the batch at all: neither in the sum of the loss nor in its divisor. The first rule that left a turn out is

@@ -13,7 +13,7 @@ from learners.advantages.rule import State
 from learners.selection.rule import CreditedBatch, Selection, SelectionRule, keep_all
 
 
-class Refused(Section):
+class RefusedTurns(Section):
     """What becomes of refused turns."""
 
     advantage: float | None = Field(
@@ -21,7 +21,7 @@ class Refused(Section):
     )
 
 
-def refused(batch: CreditedBatch, _state: State, settings: Refused) -> Selection:
+def refused(batch: CreditedBatch, _state: State, settings: RefusedTurns) -> Selection:
     """Leave out illegal replies, or train away from them."""
     legal = [[turn.action is not None for turn in trajectory.turns] for trajectory in batch.trajectories]
     if settings.advantage is None:
@@ -34,4 +34,4 @@ def refused(batch: CreditedBatch, _state: State, settings: Refused) -> Selection
     return Selection(keep_all(batch), advantages=advantages)
 
 
-RULE = SelectionRule(refused, Refused, reason="The reply was refused as illegal.")
+RULE = SelectionRule(refused, RefusedTurns, reason="The reply was refused as illegal.")
