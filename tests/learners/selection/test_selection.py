@@ -214,6 +214,7 @@ def test_the_gradient_is_that_of_the_batch_without_the_turns(lm, normalisation):
     ]
     rest = [of_kept(row, keep) for row, keep in zip(advantages, kept, strict=True)]
     whole, less = gradient(lm, played, advantages, normalisation, masked), gradient(lm, without, rest, normalisation)
+    assert pack("main", played, advantages, {}, evidence=masked).batch.turns == sum(map(len, rest))
     assert float(less.abs().max()) > 1e-4
     torch.testing.assert_close(whole, less, atol=1e-7, rtol=0)
     assert not torch.allclose(whole, gradient(lm, played, advantages, normalisation), atol=1e-5)
