@@ -48,6 +48,10 @@ GROUPS = {
     "spread, half": rules("spread", spread={"share": 0.5}),
     "stratified by outcome": rules("stratified", stratified={"by": ["role", "outcome"], "weights": "equal"}),
 }
+REPLAYED = {  # what older weights drew differs from what the learner would draw: that is no fault of the engine
+    "objective": COMMON["objective"] | {"truncate": 2.0},
+    "optimizer": COMMON["optimizer"] | {"max_gap": 1.0},
+}
 POOL = {"starts": {"rule": "uniform", "size": 64}}  # so that a start returns
 SHORT = {"iterations": 16, "snapshot_every": 16}
 KUHN = {
@@ -63,7 +67,7 @@ STUDIES = {
         POOL | SHORT,
         "sums(base=3)/return/solver",
         False,
-        GROUPS | {"successes": rules("successes") | {"objective": COMMON["objective"] | {"truncate": 2.0}}},
+        GROUPS | {"successes": rules("successes") | REPLAYED},
     ),
     "selection-programs": Study(
         "programs(size=3,tests=3,form=1)",
