@@ -100,7 +100,8 @@ def check(facts: SelectionFacts) -> None:
     if not facts.truncates:
         raise UsageError(
             "The rule of selection 'successes' learns from replies that older weights drew, which have to weigh "
-            "exp(log π - stored). Set objective.truncate = 2, or leave successes out of selection.rules."
+            "exp(log π - stored). Set objective.truncate = 2, and optimizer.max_gap to what log-probs may move (1 nat, "
+            "say), or leave successes out of selection.rules."
         )
 
 
