@@ -71,6 +71,19 @@ class BoundsReturns(Protocol):
 
 
 @runtime_checkable
+class MarksEligible(Protocol):
+    """A Game that knows which of its moves bear on something that came about.
+
+    An offer that nobody answered, a claim that nobody could doubt: what follows says nothing of such a move, and the
+    rule ``eligible`` of ``selection.rules`` leaves it out of training.
+    """
+
+    def eligible(self) -> tuple[bool, ...]:
+        """Return for each move so far, of all seats in their order, whether what it bears on came about."""
+        ...
+
+
+@runtime_checkable
 class PaysNamedRewards(Protocol):
     """A Game that pays rewards beside its return, each under a name: a judge's score, whether an answer was right.
 

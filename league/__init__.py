@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from league.training.starts.rules import register as register_start
     from learners.advantages import register as register_credit
     from learners.losses import register as register_loss
+    from learners.selection import register as register_selection
     from learners.values import register as register_estimator
     from roles.cards import register as register_roles
 
@@ -93,6 +94,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_loss": ("learners.losses", "register"),
     "register_evidence": ("league.training.evidence.sources", "register"),
     "register_estimator": ("learners.values", "register"),
+    "register_selection": ("learners.selection", "register"),
     "register_roles": ("roles.cards", "register"),
 }
 __all__ = [
@@ -130,6 +132,7 @@ __all__ = [
     "register_privileged",
     "register_roles",
     "register_scripted",
+    "register_selection",
     "register_start",
     "resume",
     "sweep",

@@ -18,7 +18,7 @@ from arena.lm.chunks import Tokens
 from arena.packed import travels_packed
 from arena.records import TokenTrace
 from learners.groups import root_game_of
-from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
+from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of, turn_weights
 from learners.trajectories import Evidence, Trajectory
 from roles.truncation import NO_TRUNCATION, Truncation
 
@@ -94,7 +94,7 @@ class Packed(NamedTuple):
     """A batch, and where its turns went. A trajectory of weight 0 has no turns here."""
 
     batch: TrainBatch
-    places: list[list[ReplyPlace | None]]  # None: a forced reply, whose log-prob is 0  # [N][K]
+    places: list[list[ReplyPlace | None]]  # None: forced, so that its log-prob is 0, or of weight 0  # [N][K]
     weights: list[list[float]]  # of each token of a turn in the loss  # [N][K]
 
 
@@ -124,13 +124,15 @@ def pack(
     """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their root game's loss weight.
 
     ``weights`` are the trajectories' weights in the loss, None: all 1; those of weight 0 are left out. ``evidence`` has
-    the token counts of whole rollouts, where they were counted, and the credit of all legal replies, which then
-    replaces the advantage of the reply that was drawn. ``merge=False`` keeps a row for every turn.
+    the token counts of whole rollouts, where they were counted, the weights of single turns, of which those of weight 0
+    are left out, and the credit of all legal replies, which then replaces the advantage of the reply that was drawn.
+    ``merge=False`` keeps a row for every turn.
     Raises ValueError for advantages that do not fit the turns.
     """
     rows, packed = _Rows({}, {}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
     snapshots: dict[str, None] = {}
     token_weights_NK, turns = token_weights(trajectories, normalisation, weights, evidence), 0
+    turn_weights_NK = turn_weights(trajectories, evidence)
     for index, (trajectory, advantages_K, weights_K) in enumerate(
         zip(trajectories, advantages, token_weights_NK, strict=True)
     ):
@@ -139,13 +141,16 @@ def pack(
         if weights is not None and not weights[index]:
             packed.weights.append([])
             continue
-        turns += len(trajectory.turns)
+        turns += sum([weight != 0.0 for weight in turn_weights_NK[index]])
         scale = loss_weights.get(root_game_of(trajectory), 1.0)
         trajectory_evidence = Evidence() if evidence is None else evidence[index]
         scaled_K = [scale * weight for weight in weights_K]
         packed.weights.append(scaled_K)
         credits_K = _credits(trajectory_evidence, advantages_K, scaled_K)
-        for turn, credit in zip(trajectory.turns, credits_K, strict=True):
+        for turn, credit, turn_weight in zip(trajectory.turns, credits_K, turn_weights_NK[index], strict=True):
+            if not turn_weight:
+                places_K.append(None)
+                continue
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
             places_K.append(_add_turn(rows, trajectory, trace, turn.reply, credit, merge))

@@ -110,6 +110,19 @@ def flat_groups(trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tup
     return counts
 
 
+def varying(trajectories: Sequence[Trajectory], groups: NDArray[np.intp]) -> list[float]:
+    """Return 1 for each trajectory of a group whose returns differ, else 0; all 1 where none differ.  # [N]
+
+    ``groups`` are the numbers of their groups [N]. Where nothing varies, entropy and divergences still need a batch.
+    """
+    size, returns = groups.max(initial=-1) + 1, np.array([t.match_return for t in trajectories], np.float64)
+    least, most = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(least, groups, returns)
+    np.maximum.at(most, groups, returns)
+    differs = most > least
+    return differs[groups].astype(np.float64).tolist() if differs.any() else [1.0] * len(trajectories)
+
+
 def group_members(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
     """Return the indices of each group's trajectories, whatever their number."""
     groups: dict[tuple[Any, ...], list[int]] = {}

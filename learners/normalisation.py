@@ -3,8 +3,8 @@
 All tokens of a turn have the same weight, so there is one weight per turn. A ``choice`` reply counts as
 one token: its probability is exact over the legal replies, however many tokens spell it. Every game is
 normalised separately, and so are its submatches in the rollouts of another game; trajectories without turns have no
-weight. A trajectory with the weight w from its credit rule counts as w equal trajectories, in the sum and in its
-divisor.
+weight. A trajectory with the weight w from its credit rule counts as w equal trajectories, and a turn with the weight w
+from the rules of selection as w equal turns, in the sum and in its divisor.
 """
 
 from __future__ import annotations
@@ -38,13 +38,17 @@ class _Batch(NamedTuple):
 
     trajectories: Sequence[Trajectory]  # [N]
     weights: Sequence[float]  # of each trajectory in the loss  # [N]
+    turn_weights: Sequence[Sequence[float]]  # [N][K]
     rollout_tokens: Sequence[float | None]  # counted over all policies; None: not counted  # [N]
     length: int
 
     @property
-    def weighted(self) -> list[tuple[Trajectory, float]]:
-        """Return each trajectory with its weight."""
-        return list(zip(self.trajectories, self.weights, strict=True))
+    def weighted(self) -> list[_Weighted]:
+        """Return each trajectory with its weight, and those of its turns."""
+        return list(zip(self.trajectories, self.weights, self.turn_weights, strict=True))
+
+
+_Weighted = tuple[Trajectory, float, Sequence[float]]  # with a trajectory's weight, and those of its turns
 
 
 def token_weights(
@@ -69,7 +73,8 @@ def token_weights(
     ``weights`` are the trajectories' weights; None: all 1.
     """
     counted = [None] * len(trajectories) if evidence is None else [e.rollout_tokens for e in evidence]
-    batch = _Batch(trajectories, _or_ones(weights, len(trajectories)), counted, normalisation.length)
+    of_turns = turn_weights(trajectories, evidence)
+    batch = _Batch(trajectories, _or_ones(weights, len(trajectories)), of_turns, counted, normalisation.length)
     return _WEIGHTS[normalisation.name](batch)
 
 
@@ -77,10 +82,20 @@ def count_rollout_tokens(
     trajectories: Sequence[Trajectory], evidence: Sequence[Evidence], weights: Sequence[float] | None = None
 ) -> list[Evidence]:
     """Return all policies' evidence with the weighted number of tokens that each whole rollout generated."""
-    tokens = _rollout_tokens(list(zip(trajectories, _or_ones(weights, len(trajectories)), strict=True)))
+    of_turns = turn_weights(trajectories, evidence)
+    tokens = _rollout_tokens(list(zip(trajectories, _or_ones(weights, len(trajectories)), of_turns, strict=True)))
     return [
         facts.with_cells(rollout_tokens=tokens[rollout_of(trajectory)])
         for trajectory, facts in zip(trajectories, evidence, strict=True)
+    ]
+
+
+def turn_weights(trajectories: Sequence[Trajectory], evidence: Sequence[Evidence] | None) -> list[Sequence[float]]:
+    """Return the weight of each turn that the rules of selection gave; all 1 where there was none.  # [N][K]"""
+    selections = [None] * len(trajectories) if evidence is None else [facts.selection for facts in evidence]
+    return [
+        [1.0] * len(trajectory.turns) if selection is None else selection.weights
+        for trajectory, selection in zip(trajectories, selections, strict=True)
     ]
 
 
@@ -106,33 +121,36 @@ def _or_ones(weights: Sequence[float] | None, count: int) -> Sequence[float]:
 
 def _constant(batch: _Batch) -> TokenWeights:
     turns = _turns(batch)
-    return [[_share(w, turns[_pool(t)] * batch.length)] * len(t.turns) if t.turns else [] for t, w in batch.weighted]
+    return [[_share(w * f, turns[_pool(t)] * batch.length) for f in f_K] for t, w, f_K in batch.weighted]
 
 
 def _token_mean(batch: _Batch) -> TokenWeights:
     tokens: defaultdict[_Pool, float] = defaultdict(float)
-    for t, w in batch.weighted:
-        tokens[_pool(t)] += w * sum(_tokens(t))
-    return [[_share(w, tokens[_pool(t)]) for _ in t.turns] for t, w in batch.weighted]
+    for t, w, f_K in batch.weighted:
+        tokens[_pool(t)] += w * _weighted_tokens(t, f_K)
+    return [[_share(w * f, tokens[_pool(t)]) for f in f_K] for t, w, f_K in batch.weighted]
 
 
 def _sequence_mean(batch: _Batch) -> TokenWeights:
     turns = _turns(batch)
-    return [[_share(w, turns[_pool(t)] * tokens) for tokens in _tokens(t)] for t, w in batch.weighted]
+    return [
+        [_share(w * f, turns[_pool(t)] * tokens) for f, tokens in zip(f_K, _tokens(t), strict=True)]
+        for t, w, f_K in batch.weighted
+    ]
 
 
 def _role_mean(batch: _Batch) -> TokenWeights:
     roles: dict[_Pool, dict[str, float]] = {}  # by pool, the trajectories of each role
-    for t, w in batch.weighted:
+    for t, w, f_K in batch.weighted:
         sums = roles.setdefault(_pool(t), {})
-        if t.turns and w:
+        if any(f_K) and w:
             sums[t.role] = sums.get(t.role, 0.0) + w
     return [
         [
-            _share(w, len(roles[_pool(t)]) * roles[_pool(t)].get(t.role, 0.0) * len(t.turns) * tokens)
-            for tokens in _tokens(t)
+            _share(w * f, len(roles[_pool(t)]) * roles[_pool(t)].get(t.role, 0.0) * sum(f_K) * tokens)
+            for f, tokens in zip(f_K, _tokens(t), strict=True)
         ]
-        for t, w in batch.weighted
+        for t, w, f_K in batch.weighted
     ]
 
 
@@ -145,20 +163,21 @@ def _rollout_mean(batch: _Batch) -> TokenWeights:
         for t, total in zip(batch.trajectories, batch.rollout_tokens, strict=True)
     }
     divisors = {rollout: rollouts[game_of[rollout]] * total for rollout, total in totals.items()}
-    return [[_share(w, divisors[rollout_of(t)]) for _ in t.turns] for t, w in batch.weighted]
+    return [[_share(w * f, divisors[rollout_of(t)]) for f in f_K] for t, w, f_K in batch.weighted]
 
 
 def _prompt_mean(batch: _Batch) -> TokenWeights:
     turns: defaultdict[_Pool, Counter[_Prompt]] = defaultdict(Counter)
-    for t, w in batch.weighted:
-        for turn in t.turns if w else ():
-            turns[_pool(t)][_prompt(t, turn)] += w  # type: ignore[assignment]  # a weighted count
+    for t, w, f_K in batch.weighted:
+        for turn, f in zip(t.turns, f_K, strict=True):
+            if w * f:
+                turns[_pool(t)][_prompt(t, turn)] += w * f  # type: ignore[assignment]  # a weighted count
     return [
         [
-            _share(w, len(turns[_pool(t)]) * turns[_pool(t)][_prompt(t, turn)] * tokens)
-            for turn, tokens in zip(t.turns, _tokens(t), strict=True)
+            _share(w * f, len(turns[_pool(t)]) * turns[_pool(t)][_prompt(t, turn)] * tokens)
+            for turn, f, tokens in zip(t.turns, f_K, _tokens(t), strict=True)
         ]
-        for t, w in batch.weighted
+        for t, w, f_K in batch.weighted
     ]
 
 
@@ -174,16 +193,21 @@ def _pool(trajectory: Trajectory) -> _Pool:
 def _turns(batch: _Batch) -> dict[_Pool, float]:
     """Return the number of turns of each pool, times their trajectory's weight."""
     turns: defaultdict[_Pool, float] = defaultdict(float)
-    for t, w in batch.weighted:
-        turns[_pool(t)] += w * len(t.turns)
+    for t, w, f_K in batch.weighted:
+        turns[_pool(t)] += w * sum(f_K)
     return turns
 
 
-def _rollout_tokens(weighted: Sequence[tuple[Trajectory, float]]) -> dict[int, float]:
+def _weighted_tokens(trajectory: Trajectory, turn_weights_K: Sequence[float]) -> float:
+    """Return how many tokens a trajectory's turns have, each times its turn's weight."""
+    return sum([f * tokens for f, tokens in zip(turn_weights_K, _tokens(trajectory), strict=True)])
+
+
+def _rollout_tokens(weighted: Sequence[_Weighted]) -> dict[int, float]:
     """Return the weighted number of tokens of each rollout, by the match that it began with."""
     tokens: defaultdict[int, float] = defaultdict(float)
-    for t, w in weighted:
-        tokens[rollout_of(t)] += w * sum(_tokens(t))
+    for t, w, f_K in weighted:
+        tokens[rollout_of(t)] += w * _weighted_tokens(t, f_K)
     return tokens
 
 

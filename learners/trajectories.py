@@ -68,6 +68,14 @@ class Predicted(NamedTuple):
 SOURCES = ("replies", "tools")
 
 
+class TurnSelection(NamedTuple):
+    """What the rules of ``learners.selection`` make of a trajectory's turns in the update."""
+
+    weights: tuple[float, ...]  # a turn of weight w counts as w equal ones, 0 leaves it out  # [K]
+    reasons: tuple[str, ...]  # the rule that left the turn out; "" for one that counts  # [K]
+    advantages: tuple[float, ...]  # that are learned from  # [K]
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Evidence:
     """What is known about a trajectory beyond play: a cell for each source (``league.training.evidence``).
@@ -133,6 +141,12 @@ class Evidence:
     def predicted(self) -> tuple[Predicted, ...]:
         """What others said and tools returned, where its policy learns to predict it."""
         return tuple([Predicted(*cell) for cell in self.cells.get("predicted", ())])
+
+    @property
+    def selection(self) -> TurnSelection | None:
+        """What rules of selection make of its turns; None where they change nothing."""
+        cell = self.cells.get("selection")
+        return None if cell is None else TurnSelection(*cell)
 
     @property
     def reply_credits(self) -> tuple[tuple[float, ...], ...] | None:

@@ -72,9 +72,7 @@ class TrajectoryBuffer:
         """Return JSON that ``from_json`` reads back equal, floats included."""
         fields = {
             "iterations": self.iterations,
-            "trajectories": [
-                {**t._asdict(), "turns": [turn_to_record(turn) for turn in t.turns]} for t in self.trajectories
-            ],
+            "trajectories": [trajectory_to_record(trajectory) for trajectory in self.trajectories],
             "evidence": [evidence_to_json(evidence) for evidence in self.evidence],
             "advantages": self.advantages,
             "weights": self.weights,
@@ -87,12 +85,18 @@ class TrajectoryBuffer:
         fields = json.loads(text)
         return cls(
             fields["iterations"],
-            [_trajectory_from_json(record) for record in fields["trajectories"]],
+            [trajectory_from_record(record) for record in fields["trajectories"]],
             [evidence_from_json(record) for record in fields["evidence"]],
             fields["advantages"],
             fields["weights"],
         )
 
 
-def _trajectory_from_json(record: dict[str, Any]) -> Trajectory:
+def trajectory_to_record(trajectory: Trajectory) -> dict[str, Any]:
+    """Return a trajectory as JSON has it."""
+    return {**trajectory._asdict(), "turns": [turn_to_record(turn) for turn in trajectory.turns]}
+
+
+def trajectory_from_record(record: dict[str, Any]) -> Trajectory:
+    """Return what ``trajectory_to_record`` gave."""
     return Trajectory(**{**with_tuples(record), "turns": tuple([turn_from_record(turn) for turn in record["turns"]])})

@@ -32,6 +32,7 @@ HOMES = {
     "roles": "roles.cards",
     "credit": "learners.advantages",
     "estimators": "learners.values",
+    "selection": "learners.selection",
     "evidence": "league.training.evidence.sources",
     "matchmaking": "league.population.matchmaking.rules",
     "league_roles": "league.population.matchmaking.league_roles",

@@ -19,7 +19,7 @@ from pettingzoo.test import api_test, seed_test
 
 from games.common.errors import UsageError
 from games.conformance.knowing import hidden, quotes, tree
-from games.conformance.playing import bounds, ends, facts, labels, refusals, rewards, scripts, utility
+from games.conformance.playing import bounds, eligible, ends, facts, labels, refusals, rewards, scripts, utility
 from games.conformance.repeating import copies, seeds, steady, stored
 from games.conformance.trial import CheckResult, Fault, Make, Promise, Trial, Unchecked, raised, random_action
 from games.pettingzoo import env
@@ -54,6 +54,7 @@ CHECKS = (
     Promise("refusals", "an action that is not legal raises ValueError and changes nothing", refusals),
     Promise("hidden", "a seat reads what its information state says and no more; what should be hidden is", hidden),
     Promise("quotes", "what a seat says cannot pose as a line of the game", quotes),
+    Promise("eligible", "a game that says which moves bear on what came about says it of each", eligible),
     Promise("scripts", "its scripted players play legal actions", scripts),
     Promise("tree", "its chance sums to 1, and a seat never forgets: exact values can be computed", tree),
     Promise("pettingzoo", "it passes PettingZoo's own tests as an environment", _pettingzoos_tests),

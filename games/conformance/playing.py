@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from games.abilities import PaysNamedRewards
+from games.abilities import MarksEligible, PaysNamedRewards
 from games.conformance.trial import MOST_TURNS, TOLERANCE, Fault, Trial, Unchecked, difference, position_of
 from games.spec import GAME_METHODS, Choices, Game, HasScripts, OpensSubmatches, Utility, choice_game
 
@@ -187,6 +187,25 @@ def refusals(trial: Trial) -> None:
                 ) from None
             else:
                 raise Fault(f"{trial.where}an action that is not legal, {NONSENSE!r}, is not refused with ValueError")
+
+
+def eligible(trial: Trial) -> str:
+    """Check that a game which marks its moves marks each of them, and changes nothing by it."""
+    game, marked, counted = trial.make(), 0, 0
+    if not isinstance(game, MarksEligible):
+        raise Unchecked("it does not say which moves bear on what came about (games.abilities.MarksEligible)")
+    for seed in trial.seeds:
+        for match in trial.positions(game, seed):
+            here = position_of(match)
+            marks = cast(MarksEligible, match).eligible()
+            fault = f"eligible() marks {len(marks)} moves of {len(trial.played)}"
+            trial.expect(len(marks) in (0, len(trial.played)), fault)
+            trial.expect(
+                all(isinstance(mark, bool) for mark in marks), f"eligible() returns {marks!r}, and not booleans"
+            )
+            trial.expect(position_of(match) == here, "eligible() changes the match")
+        marked, counted = marked + len(marks), counted + sum(marks)
+    return f"{counted} of {marked} moves of random matches count"
 
 
 def scripts(trial: Trial) -> str:

@@ -112,6 +112,10 @@ class RepeatedKuhn(DealtGame):
         """Return the seat and all that it sees."""
         return f"{seat} {self.observe(seat)}"
 
+    def eligible(self) -> tuple[bool, ...]:
+        """Return that the moves of a hand count if it came to its end: a forfeit may cut the last one short."""
+        return tuple([hand.over for hand in self._hands for _ in hand.moves])
+
     def returns(self) -> tuple[float, ...]:
         """Return the chips that were won in the hands that are over."""
         won = 0

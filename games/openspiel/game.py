@@ -219,6 +219,15 @@ class OpenSpielGame:
         tell = self._rules.tree.renderer.is_public
         return self.spec.perfect_information if tell is None else tell(line)
 
+    def eligible(self) -> tuple[bool, ...]:
+        """Return which moves bear on something that came about, where the game's renderer says so; else all do."""
+        state = self._position.state
+        moves = tuple(
+            [state.action_to_string(move.player, move.action) for move in state.full_history() if move.player >= 0]
+        )
+        mark = self._rules.tree.renderer.eligible
+        return (True,) * len(moves) if mark is None else mark(moves, self._position.seat is None)
+
     def information_state(self, seat: int) -> str:
         """Return OpenSpiel's information-state string, or the renderer's key in its place."""
         return self._position.key(seat)

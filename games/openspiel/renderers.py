@@ -40,6 +40,9 @@ class Renderer:
     scripts: Mapping[str, Callable[[Any, random.Random], int]] = field(default_factory=dict)
     hidden: Callable[[Any, int], str] | None = None  # ``games.privileged.HasHidden``; None: not known
     is_public: Callable[[str], bool] | None = None  # ``games.abilities.MarksPublic``; None: all lines on boards
+    # Which of the seats' moves, oldest first, bear on something that came about, given their labels and whether the
+    # match is over (``games.abilities.MarksEligible``); None: all
+    eligible: Callable[[tuple[str, ...], bool], tuple[bool, ...]] | None = None
 
 
 def _unless(*beginnings: str) -> Callable[[str], bool]:
@@ -82,6 +85,22 @@ def _first_lines(observe: Callable[[Any, int], str]) -> Callable[[Any, int], str
     return hidden
 
 
+def _played_out(moves: tuple[str, ...], over: bool) -> tuple[bool, ...]:
+    """Return that moves of a hand of poker count if it came to its end: a bet that was answered, cards compared."""
+    return (over,) * len(moves)
+
+
+def _challenged(moves: tuple[str, ...], over: bool) -> tuple[bool, ...]:
+    """Return that of liar's dice the bid that was challenged counts, and the challenge: only they met the dice."""
+    return tuple([over and number >= len(moves) - 2 for number in range(len(moves))])
+
+
+def _taken_up(moves: tuple[str, ...], over: bool) -> tuple[bool, ...]:
+    """Return that of bargaining the offer that was agreed to counts, and the agreement: others lapsed."""
+    agreed = over and moves[-1:] == ("Agree",)
+    return tuple([agreed and number >= len(moves) - 2 for number in range(len(moves))])
+
+
 def _join(words: list[str]) -> str:
     """Join moves in the order they were made; seats act in turn, so the order shows whose they are."""
     return " ".join(words) or "none"
@@ -101,6 +120,7 @@ def _kuhn(game: Any) -> Renderer:
         _information_state,
         hidden=hidden,
         is_public=_unless("Your "),
+        eligible=_played_out,
     )
 
 
@@ -127,6 +147,7 @@ def _leduc(game: Any) -> Renderer:
         _information_state,
         hidden=hidden,
         is_public=_unless("Your "),
+        eligible=_played_out,
     )
 
 
@@ -150,7 +171,12 @@ def _liars_dice(game: Any) -> Renderer:
 
     hidden = _first_lines(observe)
     return Renderer(
-        lambda _state, action: labels[action], observe, _information_state, hidden=hidden, is_public=_unless("Your ")
+        lambda _state, action: labels[action],
+        observe,
+        _information_state,
+        hidden=hidden,
+        is_public=_unless("Your "),
+        eligible=_challenged,
     )
 
 
@@ -210,7 +236,12 @@ def _bargaining(_game: Any) -> Renderer:
     scripts = {"good": bargaining.good, "poor": bargaining.poor}
     is_public = _unless("Worth to you", "you:", "the other:")
     return Renderer(
-        bargaining.move_label, bargaining.observation, _information_state, scripts=scripts, is_public=is_public
+        bargaining.move_label,
+        bargaining.observation,
+        _information_state,
+        scripts=scripts,
+        is_public=is_public,
+        eligible=_taken_up,
     )
 
 

@@ -155,6 +155,12 @@ class SimpleNegotiation:
             raise ValueError(f"{action!r} is not legal here: offer a trade, or say {ACCEPT!r} or {LEAVE!r}.")
         self._said = (*self._said, action)
 
+    def eligible(self) -> tuple[bool, ...]:
+        """Return that an offer counts if it was accepted or refused for good; not if a counter-offer replaced it."""
+        over, last = self.to_act() is None, len(self._said) - 1
+        answered = last - 1 if over and self._ending() in (ACCEPT, LEAVE) else last + 1
+        return tuple([turn >= answered for turn in range(last + 1)])
+
     def rewards(self) -> tuple[float, ...]:
         """Return what the match paid at its end; zeros before."""
         return self.returns()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self, cast
 
-from games.abilities import MarksPublic
+from games.abilities import MarksEligible, MarksPublic
 from games.common.errors import NotEnumerable, UsageError
 from games.openspiel.game import OpenSpielGame
 from games.openspiel.undealt import UndealtGame
@@ -88,6 +88,10 @@ class Wrapper:
         """Return whether a line is common knowledge in the inner game, where this one leaves its lines as they are."""
         inner = self._inner
         return Kept.OBSERVATIONS in self.keeps and isinstance(inner, MarksPublic) and inner.is_public(line)
+
+    def eligible(self) -> tuple[bool, ...]:
+        """Return which moves of the inner game bear on something that came about; () where it does not say."""
+        return self._inner.eligible() if isinstance(self._inner, MarksEligible) else ()
 
     def information_state(self, seat: int) -> str:
         """Return a key that is equal for exactly those positions that ``seat`` cannot distinguish."""

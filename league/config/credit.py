@@ -1,5 +1,5 @@
-"""The tables ``[credit]``, ``[values]`` and ``[critic]``: how returns become advantages, what estimates the values of
-turns, and how value heads are trained.
+"""The tables ``[credit]``, ``[selection]``, ``[values]`` and ``[critic]``: how returns become advantages, which turns a
+batch learns from, what estimates the values of turns, and how value heads are trained.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, create_model
 
 from games.common.registry import tables
-from games.common.section import LearningRate, Positive, Section
+from games.common.section import Count, LearningRate, Positive, Section
 from games.common.validation import validated
-from league.config.names import CreditRuleName, EstimatorName
+from league.config.names import CreditRuleName, EstimatorName, SelectionRuleName
 from league.config.teacher import PrivilegedName
 from learners.advantages import DEFAULT_RULE, RULES
+from learners.selection import SELECTION
 from learners.values import DEFAULT_ESTIMATOR, ESTIMATORS
 
 
@@ -27,8 +28,10 @@ def _tables(name: str, entries: Mapping[str, Any]) -> Any:
 if TYPE_CHECKING:  # a type checker cannot follow tables that are made at run time
     RuleTables = Section
     EstimatorTables = Section
+    SelectionTables = Section
 else:
     RuleTables, EstimatorTables = _tables("RuleTables", RULES), _tables("EstimatorTables", ESTIMATORS)
+    SelectionTables = _tables("SelectionTables", SELECTION)
 
 
 class CreditConfig(RuleTables):
@@ -73,6 +76,26 @@ class CreditConfig(RuleTables):
         return RULES[rule].settings() if settings is None else settings
 
 
+class SelectionConfig(SelectionTables):
+    """Which turns a batch learns from, and a table for each rule that has settings."""
+
+    rules: tuple[SelectionRuleName, ...] = Field(
+        (),
+        description="rules of selection, in their order, each of which weighs the turns that those before it left; "
+        "for the list see: league show docs selection; none: every turn counts",
+    )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The sources of evidence that the rules need."""
+        return frozenset(need for name in self.rules for need in SELECTION[name].needs)
+
+    def settings_of(self, rule: str) -> Section:
+        """Return a rule's own settings."""
+        settings: Section | None = getattr(self, rule, None)
+        return SELECTION[rule].settings() if settings is None else settings
+
+
 class ValuesConfig(EstimatorTables):
     """What estimates turn values: each role's estimator, and a table for each that has settings."""
 
@@ -101,6 +124,15 @@ class CriticConfig(Section):
     hidden_size: Positive = Field(64, description="width of a head's hidden layer")
     learning_rate: LearningRate = Field(1e-3, description="its own AdamW's rate")
     steps: Positive = Field(8, description="optimiser steps on one batch")
+    value_clip: float | None = Field(
+        None,
+        gt=0.0,
+        description="most that a batch's fit moves a value, in the rewards' units, before its error counts no less "
+        "(PPO-max); None: no bound",
+    )
+    warmup: Count = Field(
+        0, description="first iterations in which critics alone learn, and policies of roles with one rest (PPO-max)"
+    )
     sees: tuple[PrivilegedName, ...] = Field(
         (),
         description="what the critic sees beyond the seat's own observation, in training only: seats, what every "

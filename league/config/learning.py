@@ -141,6 +141,9 @@ class ObjectiveConfig(SurrogateKeys):
         None, description="weight at the end, reached geometrically; None: constant"
     )
     epo: NonNegative = Field(0.0, description="weight of keeping entropy between 0.8 and 1.2 of its running mean (EPO)")
+    epo_end: NonNegative | None = Field(
+        None, description="its weight at the end: exploration is curbed in phases, as in EPO; None: constant"
+    )
     magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
     magnet_end: NonNegative | None = Field(
         None, description="its weight at the end, reached geometrically; None: constant"

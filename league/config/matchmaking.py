@@ -22,6 +22,7 @@ class SharesConfig(Section):
     self_play: NonNegative = Field(0.7, description="weight of the learner against itself")
     fictitious: NonNegative = Field(0.3, description="weight of uniformly drawn past players")
     pfsp: NonNegative = Field(0.0, description="weight of prioritised fictitious self-play")
+    even: NonNegative = Field(0.0, description="weight of past players and guests so that half is won: a curriculum")
     verification: NonNegative = Field(0.0, description="weight of past mains that win again, and of main exploiters")
     uncertain: NonNegative = Field(0.0, description="weight of the past players against whom least is known")
     partners: NonNegative = Field(0.0, description="weight of partners' snapshots, each partner equally often: co-play")

@@ -11,6 +11,7 @@ from games.common.registry import name_of
 
 if TYPE_CHECKING:  # a type checker cannot follow types that are made at run time
     CreditRuleName = str
+    SelectionRuleName = str
     EstimatorName = str
     EngineName = str
     LeagueRoleName = str
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # a type checker cannot follow types that are made at run tim
     BreedingRuleName = str
 else:
     CreditRuleName = name_of("credit")
+    SelectionRuleName = name_of("selection")
     EstimatorName = name_of("estimators")
     EngineName = name_of("engines")
     LeagueRoleName = name_of("league_roles", "exploiters")

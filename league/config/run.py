@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from games.common.limits import LARGEST_SEED, LEAST_TEMPERATURE, MOST_THREADS
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section
 from league.config.auxiliary import BeliefsConfig, PredictionConfig, ShapingConfig
-from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
+from league.config.credit import CreditConfig, CriticConfig, SelectionConfig, ValuesConfig
 from league.config.engine import AsyncLearnersConfig, ClusterConfig, EngineConfig, ProgramsConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import (
@@ -209,6 +209,7 @@ class RunConfig(Section):
         0, description="iterations that each policy trains, in turn, while the others rest; 0: all train at once"
     )
     credit: CreditConfig = CreditConfig()
+    selection: SelectionConfig = SelectionConfig()
     programs: ProgramsConfig = ProgramsConfig()
     async_learners: AsyncLearnersConfig = AsyncLearnersConfig()
     cluster: ClusterConfig = ClusterConfig()

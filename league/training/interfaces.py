@@ -17,7 +17,7 @@ from league.population.players.fixed import FixedPlayers
 from league.population.players.model_engine import ModelEngine
 from league.training.checkpoints.run_state import RunState
 from learners.advantages.rule import Advantages
-from learners.trajectories import Evidence, Trajectory
+from learners.trajectories import Evidence, Trajectory, TurnSelection
 
 Metrics = dict[str, float]
 
@@ -28,6 +28,7 @@ class LearnResult(NamedTuple):
     trajectories: Sequence[Trajectory]  # those that were learned from; empty where they were dropped
     advantages: Advantages  # by trajectory, by turn
     metrics: Metrics
+    selections: Sequence[TurnSelection | None] = ()  # by trajectory, of its turns; () without rules of selection
 
 
 class Learner(Protocol):

@@ -5,7 +5,8 @@ ReAd's sequential advantages, arXiv 2405.14314) and means over the (game, role, 
 
     A_k = c_k − mean c + outcome (R − mean R)
 
-``outcome`` adds the match's own result, as the paper of implicit step rewards does.
+``outcome`` adds the match's own result, as the paper of implicit step rewards does; ``legality`` adds to c_k a constant
+for each reply that was legal, SPA-RL's signal that an action could be carried out.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from learners.trajectories import Evidence, Trajectory
 class Settings(Section):
     """``contribution``'s settings."""
 
+    legality: NonNegative = Field(0.0, description="what a legal reply adds to its turn's contribution (SPA-RL)")
     outcome: NonNegative = Field(0.0, description="weight of the match's return beside the turn's contribution")
 
 
@@ -35,7 +37,10 @@ def contribution(
     counts = turn_counts(trajectories)
     labels = np.repeat(label_ids([(t.game, t.role, t.policy) for t in trajectories]), counts)
     parts = [_contributions(t, e) for t, e in zip(trajectories, evidence, strict=True)]
-    advantages = centred(list(chain.from_iterable(parts)), labels)
+    added = np.array(list(chain.from_iterable(parts)), np.float64)
+    if settings.legality:
+        added += settings.legality * np.array([turn.action is not None for t in trajectories for turn in t.turns])
+    advantages = centred(added, labels)
     if settings.outcome:
         returns = np.repeat([t.match_return for t in trajectories], counts)
         advantages = advantages + settings.outcome * centred(returns, labels)

@@ -5,7 +5,7 @@
 Such groups have no advantage, but would count in the mean over replies that an update follows: the fewer groups vary,
 the smaller its step. Where no group varies, none is left out, so that entropy and divergences still have a batch.
 The paper keeps sampling until the batch is full; here the batch is smaller instead. The share that is kept is reported
-as ``credit/dapo/kept``.
+as ``credit/dapo/kept``. With any other rule, ``selection.rules = ["flat"]`` does the same.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-import numpy as np
-
 from games.common.section import Section
 from learners.advantages.common import standardised
 from learners.advantages.grpo import broadcast
 from learners.advantages.rule import Credited, CreditRule, Need, State
-from learners.groups import group_numbers
+from learners.groups import group_numbers, varying
 from learners.trajectories import Evidence, Trajectory
 
 
@@ -32,9 +30,7 @@ def dapo(
     """
     groups = group_numbers("dapo", trajectories)
     scores = standardised([t.match_return for t in trajectories], groups)
-    differs = np.bincount(groups, np.abs(scores)) > 0.0
-    weights = differs[groups].astype(np.float64) if differs.any() else np.ones(len(trajectories))
-    return Credited(broadcast(trajectories, scores), weights.tolist(), state)
+    return Credited(broadcast(trajectories, scores), varying(trajectories, groups), state)
 
 
 def metrics(_trajectories: Sequence[Trajectory], credited: Credited) -> dict[str, float]:

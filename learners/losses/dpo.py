@@ -135,7 +135,12 @@ class Dpo(Term):
 
 def _rows(facts: UpdateFacts, _settings: Preference) -> ReplyPairs:
     """Return the pairs of siblings in which only the first is good."""
-    pairs = sibling_pairs(facts.trajectories, facts.mid_returns)
+    places = facts.packed.places
+    pairs = [
+        pair
+        for pair in sibling_pairs(facts.trajectories, facts.mid_returns)
+        if all(places[index][-1] is not None for index in pair)  # a reply that selection left out makes no pair
+    ]
     return paired_replies(facts.packed, facts.trajectories, pairs, facts.loss_weights)
 
 

@@ -39,6 +39,10 @@ class CriticSettings(Protocol):
     def steps(self) -> int:
         """Return the optimiser steps on one batch."""
 
+    @property
+    def value_clip(self) -> float | None:
+        """Return how far from its value before the fit a value's error is judged; None: anywhere."""
+
 
 class _StateKey(NamedTuple):
     """The input of the critic: turns with equal keys have one value."""
@@ -62,7 +66,7 @@ class Critic:
         """Build a head for each role on hidden states of size ``width``; ``seed`` fixes the initial weights."""
         generator = torch.Generator().manual_seed(seed % 2**63)
         self._heads = {role: _Head(width, settings.hidden_size, generator) for role in dict.fromkeys(roles)}
-        self._steps = settings.steps
+        self._steps, self._value_clip = settings.steps, settings.value_clip
         self._optimizer = torch.optim.AdamW(self._parameters().values(), lr=settings.learning_rate, weight_decay=0.0)
         self._initial = {name: parameter.detach().clone() for name, parameter in self._parameters().items()}
 
@@ -94,10 +98,12 @@ class Critic:
         keys, states = list(merged), self._states(lm, list(merged))
         means = torch.tensor([m.mean for m in merged.values()], device=states.device)
         counts = torch.tensor([float(m.turns) for m in merged.values()], device=states.device)
-        error = torch.zeros(())
+        error, before = torch.zeros(()), None
         for _ in range(self._steps):
             self._optimizer.zero_grad(set_to_none=True)
-            error = (counts * (self._values(keys, states) - means).square()).sum() / counts.sum()
+            values = self._values(keys, states)
+            before = values.detach() if before is None else before
+            error = (counts * squared_errors(values, before, means, self._value_clip)).sum() / counts.sum()
             error.backward()
             self._optimizer.step()
         return _fit_metrics(float(error.detach()), list(merged.values()))
@@ -161,6 +167,18 @@ def critic_targets(values: Sequence[Sequence[float]], advantages: Sequence[Seque
         [a + v for a, v in zip(advantages_K, values_K, strict=True)]
         for advantages_K, values_K in zip(advantages, values, strict=True)
     ]
+
+
+def squared_errors(values: Tensor, before: Tensor, targets: Tensor, clip: float | None) -> Tensor:
+    """Return (V - target)², or with a clip the greater of it and that of V within ``clip`` of the value before.  # [N]
+
+    The clipped value loss of PPO, as in PPO-max (arXiv 2307.04964): no gradient takes a value further than the clip.
+    """
+    errors = (values - targets).square()
+    if clip is None:
+        return errors
+    near = before + (values - before).clamp(-clip, clip)
+    return torch.maximum(errors, (near - targets).square())
 
 
 class _Head(nn.Module):

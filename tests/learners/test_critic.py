@@ -14,13 +14,13 @@ from support.matches.kuhn import CHOICE, FREE, SPEC, engine_with, kuhn_pocket, r
 from games.common.errors import UsageError
 from league.population.players.player import Player
 from learners.trajectories import Evidence, return_scale
-from learners.update.critic import Critic, critic_targets
+from learners.update.critic import Critic, critic_targets, squared_errors
 
 ROLES = ("kuhn_poker/first", "kuhn_poker/second")
 
 
 def settings(**changes):
-    return SimpleNamespace(**{"hidden_size": 32, "learning_rate": 1e-2, "steps": 100, **changes})
+    return SimpleNamespace(**{"hidden_size": 32, "learning_rate": 1e-2, "steps": 100, "value_clip": None, **changes})
 
 
 def critic_of(lm, **changes):
@@ -178,3 +178,13 @@ def test_it_goes_on_from_its_saved_state_bit_for_bit(fixed):
     other = Critic(lm.model.config.hidden_size, ROLES, settings(hidden_size=8), seed=0)
     with pytest.raises(UsageError, match=r"does not fit: its kuhn_poker/first/hidden\.weight is of another shape"):
         other.load_tensors(saved)
+
+
+def test_a_clipped_value_loss_takes_no_value_further_than_the_clip():
+    """Values 0.3 and 0.05 from 0 with clip 0.1 and target 1: the first has left the clip, and has no gradient."""
+    values = torch.tensor([0.3, 0.05], requires_grad=True)
+    errors = squared_errors(values, torch.zeros(2), torch.ones(2), 0.1)
+    assert errors.tolist() == pytest.approx([0.81, 0.9025])
+    errors.sum().backward()
+    assert values.grad.tolist() == pytest.approx([0.0, -1.9])
+    assert squared_errors(values, torch.zeros(2), torch.ones(2), None).tolist() == pytest.approx([0.49, 0.9025])

@@ -35,7 +35,7 @@ ORDER = {
         "serving",
         "programs",
     ),
-    "learners": ("ROOT", "advantages", "values", "record_store", "parallel", "losses", "update", "rllib"),
+    "learners": ("ROOT", "advantages", "selection", "values", "record_store", "parallel", "losses", "update", "rllib"),
     # the six wings
     "league": ("theory", "config", "population", "training", "lab", "cli"),
     # and the rooms of each
@@ -175,7 +175,13 @@ HEADS_TODAY = {
 # Folders of entries: a file is one thing that a name chooses, such as a game, a rule or a command, or what those share.
 ENTRIES = (
     *("games/native", "games/tasks", "games/wrappers", "learners/advantages", "league/cli"),
-    *("learners/values", "league/theory/solvers", "league/population/matchmaking", "league/training/evidence"),
+    *(
+        "learners/selection",
+        "learners/values",
+        "league/theory/solvers",
+        "league/population/matchmaking",
+        "league/training/evidence",
+    ),
     *("league/training/board/figures", "league/training/board/observers"),
 )
 # Tables of a run's configuration that are off where nobody sets them; the loop should not know them.

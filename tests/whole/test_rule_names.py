@@ -74,6 +74,7 @@ def test_every_rule_has_a_file_of_its_name_that_ends_in_it():
 
 # Names that are also words: by name, where one is compared and no entry is meant.
 ALSO_WORDS = {
+    "refused": ["league/training/learning/learner_pool.py"],  # what a learner's process says of its run
     "partner": ["league/lab/attacks/curve.py"],  # a kind of attack: a hostile partner
     "forward": ["arena/lm/tensors.py"],  # a method of PyTorch's modules
     "replies": ["league/training/evidence/predicted.py"],  # what is predicted: the others' replies, or tools'

@@ -145,6 +145,7 @@ def _print_step(step: Step, console: Console, indent: int) -> None:
     facts = [f"log-prob {plain(step.logprob)} nats in {len(step.tokens)} tokens"] if step.tokens else []
     facts += [f"advantage {signed(step.advantage)}"] if step.advantage is not None else []
     facts += [f"reward {signed(step.reward, 2)}"] if step.reward else []
+    facts += [f"left out of the update ({step.left_out.rstrip('.')})"] if step.left_out else []
     if facts:
         _print(console, "; ".join(facts), indent + 2, "dim")
 

@@ -13,6 +13,8 @@ from league.config.run import RunConfig
 from learners.advantages import RULES
 from learners.advantages.rule import OF_PLAY, CreditFacts, Need
 from learners.rewards import BREVITY, RETURN
+from learners.selection import SELECTION
+from learners.selection.rule import SelectionFacts
 from learners.values import ESTIMATORS
 from learners.values.estimator import Estimated, How, ValueFacts
 from roles.role import ReplyForm, Role
@@ -36,6 +38,10 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
         _check_own_settings(config, game, trained)
         matchmaking = config.matchmaking
         spec = make_game(game).spec
+        for name in config.selection.rules:
+            if (check_rule := SELECTION[name].check) is not None:
+                starts, truncate = config.starts.rule is not None, config.objective.truncate is not None
+                check_rule(SelectionFacts(spec, matchmaking.group_size, starts, truncate))
         check_losses(config, CreditFacts(spec, game_roles, trained, matchmaking.group_size, matchmaking.tree))
     if config.critic.sees:
         _check_sight(config, roles)

@@ -120,7 +120,7 @@ def one_match(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
             for place, each in numbered
             if place and place.rpartition(".")[0] == path
         ],
-        **_turn_by_turn(run, match, sample, advantages),
+        **_turn_by_turn(run, match, sample, advantages, reasons_at(sample, path)),
     }
 
 
@@ -133,6 +133,12 @@ def match_at(sample: SampledMatch, path: str) -> tuple[Episode, TurnAdvantages]:
     for number in filter(None, path.split(".")):
         match = match.children[int(number)]
     return match, sample.advantages[known.index(path)]
+
+
+def reasons_at(sample: SampledMatch, path: str) -> tuple[str, ...]:
+    """Return why each turn of the match at a path was left out by a rule of selection; "" for one that was not."""
+    place = list(places(sample.episode)).index(path)
+    return sample.left_out[place] if sample.left_out else ("",) * len(sample.advantages[place])
 
 
 def find_sample(run: RunFiles, query: Mapping[str, str]) -> SampledMatch:
@@ -153,7 +159,9 @@ def places(episode: Episode, path: str = "") -> Iterator[str]:
         yield from places(child, f"{path}.{number}".lstrip("."))
 
 
-def _turn_by_turn(run: RunFiles, match: Episode, sample: SampledMatch, advantages: TurnAdvantages) -> dict[str, Any]:
+def _turn_by_turn(
+    run: RunFiles, match: Episode, sample: SampledMatch, advantages: TurnAdvantages, left_out: tuple[str, ...]
+) -> dict[str, Any]:
     from league.lab.look.boards import drawings
     from league.lab.look.exact import exact_credit
     from league.lab.reports.replay import belief_curves, positions, reasoning
@@ -170,7 +178,7 @@ def _turn_by_turn(run: RunFiles, match: Episode, sample: SampledMatch, advantage
                 "reasoning": reasoning(turn.reply, turn.action),
                 "advantage": advantage,
                 "exact": exact[number] if exact else None,
-                "nothing": why_nothing(run, match, turn, advantage),
+                "nothing": left_out[number] or why_nothing(run, match, turn, advantage),
             }
         )
     shown = [None if view is None else list(view.shown) for view in views]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from arena.records import Episode, TokenTrace, Turn
 from games.common.errors import UsageError
 from league.lab.look.curves import whole
-from league.lab.look.matches import find_sample, match_at, why_nothing
+from league.lab.look.matches import find_sample, match_at, reasons_at, why_nothing
 from league.lab.look.run_files import RunFiles
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def turn_tokens(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     if trace is None:
         return {"tokens": [], "prompt": [], "none": f"{turn.player} is no language model: no tokens were recorded."}
     tokenizer = _tokenizer(run, trace)
-    nothing = why_nothing(run, match, turn, advantage)
+    left_out = reasons_at(find_sample(run, query), query.get("path", ""))[whole(query, "turn") - 1]
+    nothing = left_out or why_nothing(run, match, turn, advantage)
     learns = 0.0 if nothing or advantage is None else advantage
     loss_weight = float(run.toml.get("games", {}).get(match.request.game, {}).get("loss_weight", 1.0))
     forced = [trace.mask is not None and logprob == 0.0 for logprob in trace.logprobs]

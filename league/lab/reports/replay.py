@@ -73,6 +73,7 @@ class Step:
     reward: float  # in the game's units
     tokens: tuple[Token, ...]  # none: the player is no language model
     advantage: float | None  # None: the seat does not learn, or credit was not computed
+    left_out: str = ""  # why it was not learned from, by a rule of selection
 
     @property
     def logprob(self) -> float | None:
@@ -135,18 +136,21 @@ class MatchReplay:
 
 def to_replay(sample: SampledMatch) -> MatchReplay:
     """Return a kept match step by step."""
-    return _replay(sample.episode, sample, iter(sample.advantages))
+    left_out = sample.left_out or [[""] * len(turns) for turns in sample.advantages]
+    return _replay(sample.episode, sample, iter(zip(sample.advantages, left_out, strict=True)))
 
 
-def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdvantages]) -> MatchReplay:
-    own_advantages = next(advantages)  # in the order of flatten_episodes: this match's, then those of its submatches
+def _replay(
+    episode: Episode, sample: SampledMatch, credit: Iterator[tuple[TurnAdvantages, Sequence[str]]]
+) -> MatchReplay:
+    own_credit = zip(*next(credit), strict=True)  # in the order of flatten_episodes: this match's, then submatches'
     request = episode.request
     views = positions(episode)
     spoken = {turn.seat: turn.role for turn in episode.turns}
     roles = tuple(spoken.get(seat, f"seat {seat}") for seat in range(len(request.players)))
     steps = tuple(
-        _step(number, turn, to_board(view, roles, turn), advantage)
-        for number, (turn, view, advantage) in enumerate(zip(episode.turns, views[:-1], own_advantages, strict=True), 1)
+        _step(number, turn, to_board(view, roles, turn), *of_turn)
+        for number, (turn, view, of_turn) in enumerate(zip(episode.turns, views[:-1], own_credit, strict=True), 1)
     )
     return MatchReplay(
         index=request.index,
@@ -167,11 +171,11 @@ def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdv
         steps=steps,
         last_board=to_board(views[-1], roles, None),
         beliefs=belief_curves(episode, roles),
-        children=tuple([_replay(child, sample, advantages) for child in episode.children]),
+        children=tuple([_replay(child, sample, credit) for child in episode.children]),
     )
 
 
-def _step(number: int, turn: Turn, board: BoardView, advantage: float | None) -> Step:
+def _step(number: int, turn: Turn, board: BoardView, advantage: float | None, left_out: str) -> Step:
     trace = turn.trace
     tokens = () if trace is None else tuple(map(Token, trace.reply_ids, trace.logprobs))
     return Step(
@@ -189,6 +193,7 @@ def _step(number: int, turn: Turn, board: BoardView, advantage: float | None) ->
         reward=turn.reward,
         tokens=tokens,
         advantage=advantage,
+        left_out=left_out,
     )
 
 

@@ -30,6 +30,8 @@ from league.population.matchmaking.opponent_pool import (
 )
 from league.population.storage.members import MetaStrategy
 
+MOST_TILT, TILT_STEPS = 1e6, 80  # of the search for ``even``
+
 MIXTURE, JOINT = "mixture", "joint"  # the meta-strategies that a rule may need
 
 
@@ -51,6 +53,32 @@ def pfsp(pool: OpponentPool) -> NDArray[np.float64]:
     Where every weight is zero (A beats all of them) the draw is uniform.
     """
     return prioritised(pool.win_rates(), "hard")
+
+
+def even(pool: OpponentPool) -> NDArray[np.float64]:
+    """Opponents by curriculum: past players and guests so that half of the matches are won on average [N].
+
+    Of all distributions with Σ P(B) x_B = 1/2 the one nearest to the uniform one, P(B) ∝ exp(−λ x_B): with half of the
+    matches won, outcomes vary most. Where all are weaker, or all stronger, no mixture of them is even: then those as
+    strong as the strongest, or the weakest, are met. Scripted players join by ``matchmaking.guests``.
+    """
+    rates = pool.win_rates()
+    if rates.min() >= 0.5 or rates.max() <= 0.5:
+        nearest = rates.min() if rates.min() >= 0.5 else rates.max()
+        return normalised((rates == nearest).astype(np.float64))
+    low, high = -MOST_TILT, MOST_TILT  # of λ; the mean win rate falls as it grows
+    for _ in range(TILT_STEPS):
+        middle = (low + high) / 2
+        weights = tilted(rates, middle)
+        low, high = (middle, high) if weights @ rates > 0.5 else (low, middle)
+    return weights
+
+
+def tilted(rates: NDArray[np.float64], tilt: float) -> NDArray[np.float64]:
+    """Return exp(−λ x) / Σ exp(−λ x) [N]."""
+    logits = -tilt * rates
+    weights = np.exp(logits - logits.max())
+    return np.asarray(weights / weights.sum())
 
 
 def verification(pool: OpponentPool) -> NDArray[np.float64]:
@@ -153,6 +181,7 @@ OPPONENT_RULES: Registry[OpponentRule] = Registry(
     {
         "fictitious": Entry(fictitious),
         "pfsp": Entry(pfsp),
+        "even": Entry(even),
         "verification": Entry(verification),
         "uncertain": Entry(uncertain),
         "partners": Entry(partners, check=check_partners),

@@ -18,7 +18,8 @@ from arena.records import Episode, Turn, flatten_episodes
 from arena.replays import episodes_text, load_episodes, save_episodes
 from games.common.errors import UsageError
 from games.common.files import atomic_write, parse_json
-from learners.trajectories import Trajectory
+from learners.selection import SELECTION
+from learners.trajectories import Trajectory, TurnSelection
 
 EPISODES_FOLDER = "episodes"  # of a run
 FIRST, BEST, WORST, SURPRISING = "first", "best", "worst", "most surprising"
@@ -34,6 +35,7 @@ class SampledMatch(NamedTuple):
     iteration: int | None  # of the run; None: not of a run
     kept_as: tuple[str, ...]  # of the eight names above; none: to fill up
     advantages: tuple[TurnAdvantages, ...]  # of the match, then of its submatches as ``flatten_episodes`` orders them
+    left_out: tuple[tuple[str, ...], ...] = ()  # likewise why each turn was not learned from, or ""; (): all were
 
 
 def sample_matches(
@@ -42,6 +44,7 @@ def sample_matches(
     advantages: Sequence[Sequence[float]],
     iteration: int,
     per_game: int,
+    selections: Sequence[TurnSelection | None] = (),
 ) -> list[SampledMatch]:
     """Return at most ``per_game`` matches of each game: the named ones before others, which are the next in order.
 
@@ -50,7 +53,8 @@ def sample_matches(
     has the turn with the largest absolute advantage. Then, where there are such: the match with most illegal replies,
     the one with the oldest weights of a policy that others played with newer ones, the longest if lengths differ, and
     one at random among the others. ``episodes`` are all matches of the iteration, from which
-    ``trajectories`` were made; these and their advantages may be empty.
+    ``trajectories`` were made; these and their advantages may be empty. ``selections`` are of their turns, () where no
+    rule of selection is set.
     """
     numbers = _numbers(episodes)
     surprises = _surprises(numbers, trajectories, advantages)
@@ -63,7 +67,18 @@ def sample_matches(
         for index, reasons in _choose(episodes, indices, surprises, per_game).items()
     }
     credit = _credit({index: (episodes[index], numbers[index]) for index in chosen}, trajectories, advantages)
-    return [SampledMatch(episodes[index], iteration, kept_as, credit[index]) for index, kept_as in chosen.items()]
+    samples = [SampledMatch(episodes[index], iteration, kept_as, credit[index]) for index, kept_as in chosen.items()]
+    if not any(any(selection.reasons) for selection in selections if selection is not None):
+        return samples
+    sentences = [_sentences(selection) for selection in selections]
+    reasons = _by_turn({index: (episodes[index], numbers[index]) for index in chosen}, trajectories, sentences, "")
+    return [sample._replace(left_out=reasons[index]) for sample, index in zip(samples, chosen, strict=True)]
+
+
+def _sentences(selection: TurnSelection | None) -> list[str]:
+    """Return why each turn of a trajectory was left out, in a sentence; "" for one that was not."""
+    reasons = () if selection is None else selection.reasons
+    return [f"{name}: {SELECTION[name].reason or SELECTION[name].sentence}" if name else "" for name in reasons]
 
 
 def _choose(
@@ -137,7 +152,11 @@ def with_credit(
 def save_samples(run_dir: Path, iteration: int, samples: Sequence[SampledMatch]) -> None:
     """Write an iteration's kept matches, the credit file first: a kill in between leaves no matches without credit."""
     path = run_dir / EPISODES_FOLDER / f"iteration-{iteration:06d}.jsonl"
-    notes = [{"kept_as": sample.kept_as, "advantages": sample.advantages} for sample in samples]
+    notes = [
+        {"kept_as": sample.kept_as, "advantages": sample.advantages}
+        | ({"left_out": sample.left_out} if sample.left_out else {})
+        for sample in samples
+    ]
     episodes = [sample.episode for sample in samples]
     seals = {"sha256": _sha256(episodes_text(episodes).encode()), "credit_sha256": _sha256(json.dumps(notes).encode())}
     atomic_write(_credit_file(path), json.dumps({"iteration": iteration, "matches": notes, **seals}))
@@ -180,7 +199,10 @@ def _sample(episode: Episode, iteration: int, note: dict[str, Any]) -> SampledMa
     lengths = [len(turns) for turns in advantages]
     if lengths != [len(match.turns) for match in flatten_episodes([episode])]:
         raise ValueError(f"match {episode.request.index} has other numbers of turns than {lengths}")
-    return SampledMatch(episode, int(iteration), tuple(map(str, note["kept_as"])), advantages)
+    left_out = tuple([tuple(map(str, turns)) for turns in note.get("left_out", ())])
+    if left_out and list(map(len, left_out)) != lengths:
+        raise ValueError(f"match {episode.request.index} has other numbers of turns than its reasons")
+    return SampledMatch(episode, int(iteration), tuple(map(str, note["kept_as"])), advantages, left_out)
 
 
 def _sha256(content: bytes) -> str:
@@ -223,20 +245,30 @@ def _credit(
     advantages: Sequence[Sequence[float]],
 ) -> dict[int, tuple[TurnAdvantages, ...]]:
     """Return the advantages of the turns of chosen matches and of their submatches. ``chosen`` gives their numbers."""
+    return _by_turn(chosen, trajectories, advantages, None)
+
+
+def _by_turn(
+    chosen: Mapping[int, tuple[Episode, Sequence[int]]],
+    trajectories: Sequence[Trajectory],
+    cells: Sequence[Sequence[Any]],
+    empty: Any,
+) -> dict[int, tuple[tuple[Any, ...], ...]]:
+    """Return what trajectories have by turn, for the turns of chosen matches; ``empty`` for other turns."""
     wanted = {number for _, numbers in chosen.values() for number in numbers}
     of_seat = {
-        (trajectory.match, trajectory.seat): advantages_K
-        for trajectory, advantages_K in zip(trajectories, advantages, strict=True)
+        (trajectory.match, trajectory.seat): cells_K
+        for trajectory, cells_K in zip(trajectories, cells, strict=True)
         if trajectory.match in wanted
     }
-    credit: dict[int, tuple[TurnAdvantages, ...]] = {}
+    of_matches: dict[int, tuple[tuple[Any, ...], ...]] = {}
     for index, (episode, numbers) in chosen.items():
-        turns: list[TurnAdvantages] = []
+        turns: list[tuple[Any, ...]] = []
         for number, match in zip(numbers, flatten_episodes([episode]), strict=True):
             left = [iter(of_seat.get((number, seat), ())) for seat in range(len(match.returns))]
-            turns.append(tuple(next(left[turn.seat], None) for turn in match.turns))
-        credit[index] = tuple(turns)
-    return credit
+            turns.append(tuple([next(left[turn.seat], empty) for turn in match.turns]))
+        of_matches[index] = tuple(turns)
+    return of_matches
 
 
 def _trained_returns(episode: Episode) -> list[float]:

@@ -162,7 +162,9 @@ class Board:
         """Write the transcripts of sampled matches, each with the reason why it was kept."""
         for sample in samples:
             for why in sample.kept_as:
-                transcript = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
+                transcript = tell_match(
+                    sample.episode, sample.advantages, f"{why} of iteration {iteration}", sample.left_out
+                )
                 self._text(
                     log, f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", transcript, iteration
                 )

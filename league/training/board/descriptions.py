@@ -64,6 +64,9 @@ DESCRIPTIONS: tuple[tuple[str, str], ...] = (
         "The standard deviation of this role's advantages. Near 0 nothing is learned: its choices make no difference.",
     ),
     (r".+/flat_groups/.+", "The share of groups whose returns are all equal, so that they teach this role nothing."),
+    (r".+/left_out/.+/[^/]+", "The share of this role's turns that this rule of selection leaves out of the update."),
+    (r".+/left_out/.+", "The share of this role's turns that the rules of selection leave out of the update."),
+    (r".+/idle/.+", "Of the turns that are left, the share without an advantage: they teach nothing either."),
     (r".+/entropy/.+/turn_\d+", "Nats of a reply at this turn, estimated from replies: 0 always replies the same."),
     (r".+/entropy(/.+)?", "The policy's entropy in its update, in nats a reply: 0 always replies the same."),
     (

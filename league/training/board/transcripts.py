@@ -13,19 +13,26 @@ MOST_LETTERS = 600  # of one reply or observation
 MOST_TURNS = 60  # of one match
 
 
-def tell_match(episode: Episode, advantages: Sequence[Sequence[float | None]] = (), heading: str = "") -> str:
+def tell_match(
+    episode: Episode,
+    advantages: Sequence[Sequence[float | None]] = (),
+    heading: str = "",
+    left_out: Sequence[Sequence[str]] = (),
+) -> str:
     """Return a whole match with its submatches, turn by turn.
 
     ``advantages`` are by turn of the match, then of its submatches in ``flatten_episodes``' order; None: not known.
+    ``left_out`` are likewise why turns were not learned from, "" for one that was.
     """
     lines = [heading] if heading else []
     for number, match in enumerate(flatten_episodes([episode])):
         of_turns = advantages[number] if number < len(advantages) else [None] * len(match.turns)
-        lines += [*([""] if number else []), *_match_lines(match, of_turns, "submatch" if number else "match")]
+        reasons = left_out[number] if number < len(left_out) else [""] * len(match.turns)
+        lines += [*([""] if number else []), *_match_lines(match, of_turns, reasons, "submatch" if number else "match")]
     return "\n".join(lines)
 
 
-def _match_lines(match: Episode, advantages: Sequence[float | None], kind: str) -> list[str]:
+def _match_lines(match: Episode, advantages: Sequence[float | None], left_out: Sequence[str], kind: str) -> list[str]:
     request = match.request
     index = f" {request.index}" if kind == "match" else ""
     lines = [
@@ -37,8 +44,9 @@ def _match_lines(match: Episode, advantages: Sequence[float | None], kind: str) 
     heard: dict[int, list[BeliefChange]] = {}
     for change in changes(match):
         heard.setdefault(change.turn, []).append(change)
-    for number, (turn, advantage) in enumerate(zip(match.turns[:MOST_TURNS], advantages, strict=False), 1):
-        lines += _turn_lines(turn, number, advantage)
+    shown = zip(match.turns[:MOST_TURNS], advantages, left_out, strict=False)
+    for number, (turn, advantage, reason) in enumerate(shown, 1):
+        lines += [*_turn_lines(turn, number, advantage), *([f"  left out of the update: {reason}"] if reason else [])]
         moved = [change for change in heard.get(number - 1, ()) if round(change.before, 3) != round(change.after, 3)]
         lines += ["  belief in the truth: " + ", ".join(map(_moved, moved))] if moved else []
     if len(match.turns) > MOST_TURNS:

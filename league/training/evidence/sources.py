@@ -11,6 +11,7 @@ from league.config import RunConfig
 from league.config.context import RunContext
 from league.training.evidence.beliefs import SOURCE as PROBE_ANSWERS
 from league.training.evidence.counterfactuals import SOURCE as COUNTERFACTUALS
+from league.training.evidence.eligible import SOURCE as ELIGIBLE
 from league.training.evidence.influence import SOURCE as INFLUENCE
 from league.training.evidence.predicted import SOURCE as PREDICTED
 from league.training.evidence.sighted import SOURCE as CRITIC_PROMPTS
@@ -38,8 +39,9 @@ SOURCES = Registry(
         "probe_answers": PROBE_ANSWERS,
         "critic_prompts": CRITIC_PROMPTS,
         "predicted": PREDICTED,
+        "eligible": ELIGIBLE,
     },
-    reserved=("rollout_tokens",),  # counted when weights are known
+    reserved=("rollout_tokens", "selection"),  # counted when weights are known, and of the rules of selection
 )
 register = SOURCES.register
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from games.common.seeds import derive_seed
 from games.registry import make_game
@@ -18,7 +18,9 @@ from learners.losses import AUXILIARY, LOSSES
 from learners.losses.objective import Objective
 from learners.losses.term import ImitatedReply, UpdateFacts
 from learners.normalisation import count_rollout_tokens
-from learners.trajectories import Evidence, Trajectory, return_scale
+from learners.selection import select
+from learners.selection.rule import CreditedBatch
+from learners.trajectories import Evidence, Trajectory, TurnSelection, return_scale
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic, critic_targets
 from learners.update.learner import StepSettings, update
@@ -49,6 +51,53 @@ def credit_turns(
     )
     state.credit = credited.state
     return credited._replace(advantages=share_among_forks(trajectories, credited.advantages))
+
+
+class Learned(NamedTuple):
+    """What an update learns from: an iteration's trajectories, and those that are replayed."""
+
+    trajectories: Sequence[Trajectory]  # [N]
+    evidence: Sequence[Evidence]  # with the selection of their turns  # [N]
+    credited: Credited
+
+
+def select_turns(
+    config: RunConfig,
+    state: Learning,
+    trajectories: Sequence[Trajectory],
+    evidence: Sequence[Evidence],
+    credited: Credited,
+) -> Learned:
+    """Return what the rules of selection leave of credited trajectories; update what they remember.
+
+    Without rules nothing is changed.
+    """
+    rules = config.selection.rules
+    if not rules:
+        return Learned(trajectories, evidence, credited)
+    weights = [[float(w)] * len(t.turns) for t, w in zip(trajectories, credited.weights, strict=True)]
+    batch = CreditedBatch(trajectories, evidence, credited.advantages, weights)
+    selected = select(batch, rules, state.credit, config.selection.settings_of)
+    state.credit = selected.state
+    chosen = [
+        facts.with_cells(selection=_of_turns(turns, weight))
+        for facts, turns, weight in zip(evidence, selected.turns, credited.weights, strict=True)
+    ]
+    again = selected.replayed
+    return Learned(
+        [*trajectories, *(one.trajectory for one in again)],
+        chosen + [Evidence()] * len(again),
+        Credited(
+            credited.advantages + [list(one.advantages) for one in again],
+            credited.weights + [1.0] * len(again),
+            credited.state,
+        ),
+    )
+
+
+def _of_turns(turns: TurnSelection, weight: float) -> TurnSelection:
+    """Return turns' selection with weights beside that of their trajectory, which a batch multiplies by."""
+    return turns._replace(weights=tuple([turn_weight / weight if weight else 0.0 for turn_weight in turns.weights]))
 
 
 def update_policies(
@@ -108,11 +157,17 @@ def _update(
     max_matches = config.policy(policy.name).matches
     if max_matches is not None:
         gathered = gathered.subsample(max_matches)
+    advantages = [
+        row if facts.selection is None else facts.selection.advantages
+        for facts, row in zip(gathered.evidence, gathered.advantages, strict=True)
+    ]
+    if policy.critic is not None and iteration <= config.critic.warmup:
+        return {f"critic/{key}": value for key, value in _fit_critic(policy, policy.critic, gathered).items()}
     objective = objective_at(config, iteration, policy.name)
     packed = pack(
         policy.name,
         gathered.trajectories,
-        _weighted(gathered.advantages, config.objective.policy_gradient),
+        _weighted(advantages, config.objective.policy_gradient),
         loss_weights,
         objective.normalisation,
         weights=gathered.weights,
@@ -120,7 +175,7 @@ def _update(
     )
     facts = UpdateFacts(
         packed,
-        *(gathered.trajectories, gathered.evidence, gathered.advantages, gathered.weights),
+        *(gathered.trajectories, gathered.evidence, advantages, gathered.weights),
         loss_weights,
         _mid_returns(config, gathered.trajectories),
         imitated,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from league.config import RunConfig
 from league.training.checkpoints.learner_checkpoint import Learning
@@ -12,9 +13,9 @@ from league.training.evidence.regularised_rewards import regularise
 from league.training.evidence.sources import gather_evidence
 from league.training.evidence.turn_values import from_critic, learn_values
 from league.training.interfaces import LearnResult
-from league.training.learning.iteration import Metrics, Update, credit_turns, update_policies
+from league.training.learning.iteration import Metrics, Update, credit_turns, select_turns, update_policies
 from learners.advantages import rule_metrics
-from learners.trajectories import Evidence, Trajectory
+from learners.trajectories import Evidence, Trajectory, TurnSelection
 from learners.update.learner import update
 
 
@@ -56,10 +57,12 @@ def learn(
     evidence = gather_evidence(config, state, learned, evidence)
     credited = credit_turns(config, state, learned, evidence)
     learn_values(config, state, learned)
-    metrics = update_policies(config, state, learned, evidence, credited, iteration, update)
+    chosen = select_turns(config, state, learned, evidence, credited)
+    metrics = update_policies(config, state, *chosen, iteration, update)
     metrics |= rule_metrics(learned, credited, config.credit.rule_for, config.credit.settings_for)
     metrics |= influence_metrics(learned, evidence)
-    return LearnResult(trajectories, credited.advantages, metrics)
+    selections = [facts.selection for facts in chosen.evidence[: len(trajectories)]] if config.selection.rules else []
+    return LearnResult(trajectories, credited.advantages, metrics, selections)
 
 
 class LearnerReport(NamedTuple):
@@ -68,6 +71,7 @@ class LearnerReport(NamedTuple):
     dropped: int  # trajectories that were too old to learn from
     advantages: dict[int, list[float]]  # of its policies' trajectories, by index among all
     metrics: Metrics
+    selections: Mapping[int, Sequence[Any]] = MappingProxyType({})  # of turns, of trajectories that have one, by index
 
 
 def learn_subset(
@@ -96,7 +100,12 @@ def learn_subset(
         for index, advantages_K, trajectory in zip(indices, learned.advantages, learned.trajectories, strict=True)
         if trajectory.policy in state.policies
     }
-    return LearnerReport(0, advantages, learned.metrics)
+    selections = {
+        index: list(selection)
+        for index, selection in zip(indices, learned.selections, strict=bool(learned.selections))
+        if selection is not None and index in advantages
+    }
+    return LearnerReport(0, advantages, learned.metrics, selections)
 
 
 def staleness(iteration: int, lead: int) -> int:
@@ -120,4 +129,6 @@ def merge_reports(
     gaps = [report.metrics["gap"] for report in reports if "gap" in report.metrics]
     metrics |= {"gap": max(gaps)} if gaps else {}
     metrics |= {"staleness": float(updates_behind)} if updates_behind else {}
-    return LearnResult(trajectories, [advantages[index] for index in range(len(trajectories))], metrics)
+    of_turns = {index: TurnSelection(*cell) for report in reports for index, cell in report.selections.items()}
+    selections = [of_turns.get(index) for index in range(len(trajectories))] if of_turns else []
+    return LearnResult(trajectories, [advantages[index] for index in range(len(trajectories))], metrics, selections)

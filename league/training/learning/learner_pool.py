@@ -221,7 +221,8 @@ class AsyncLearner:
             self._wait()
         fields = json.loads(report)
         advantages = {int(index): advantages_K for index, advantages_K in fields["advantages"].items()}
-        return LearnerReport(**fields | {"advantages": advantages})
+        selections = {int(index): cell for index, cell in fields.get("selections", {}).items()}
+        return LearnerReport(**fields | {"advantages": advantages, "selections": selections})
 
     def _wait(self) -> None:
         """Wait a moment. Raises as ``_check``."""

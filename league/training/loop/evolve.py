@@ -49,7 +49,7 @@ from league.training.loop.failures import telling_of_a_full_disk
 from league.training.loop.recovery import SET_ASIDE, telling_what_to_do
 from league.training.snapshots.exploiter_cycle import save_initial_weights
 from learners import values
-from learners.advantages import forget_policy
+from learners.selection import forget_policy
 from learners.update.policy import Policy
 
 ORIGIN_FILE = "origin.json"  # of an evolved run: its source

@@ -356,6 +356,7 @@ class League:
         """Save some of an iteration's matches of each game, for people to read, and return them."""
         per_game = -(-self.config.episodes_kept // len(self.context.specs))
         learned = record.learned
-        samples = sample_matches(record.episodes, learned.trajectories, learned.advantages, record.iteration, per_game)
+        of_turns = learned.trajectories, learned.advantages
+        samples = sample_matches(record.episodes, *of_turns, record.iteration, per_game, learned.selections)
         save_samples(self.context.run_dir, record.iteration, samples)
         return samples

@@ -22,6 +22,7 @@ from league.training.monitors.history_alarms import (
     ENTROPY,
     LANGUAGE,
     REASONING,
+    SPIKE,
 )
 from league.training.monitors.reasoning import HACK, MISMATCH
 from league.training.monitors.reply_alarms import ILLEGAL, SILENT
@@ -47,6 +48,7 @@ ALARMS: Registry[AlarmRule] = Registry(
         "language": LANGUAGE,
         "cold_start": COLD_START,
         "dropped_batch": DROPPED_BATCH,
+        "spike": SPIKE,
         "signal": SIGNAL,
         "collapse": COLLAPSE,
         "illegal": ILLEGAL,

@@ -10,6 +10,7 @@ echo_trap   free replies repeat each other's phrases while the variance of retur
 drift       a role's mean advantage leaves zero, and not because its returns move: its baseline is missing,
             shared or stuck, so that the probabilities of all of its turns are pushed up, or down, together;
 entropy     a policy is all but certain of what it does;
+spike       an update's gradient is many times those before it: a bad batch, of which clipping leaves the direction;
 language    a pretrained model has moved far from the untrained one on prompts that have nothing to do with the games.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
 from games.common.section import Section
@@ -36,6 +38,7 @@ REPEATED = 0.5  # of the phrases that were new in the warmup
 LESS_VARIANCE = 0.5  # of the variance of returns in the warmup
 DRIFTED = 0.3  # a role's mean advantage, in its own standard deviations
 CERTAIN = 0.02  # nats a turn
+SPIKED = 10.0  # times the median gradient norm of the updates before
 MOVED = 0.5  # nats a token on ordinary prompts, between a pretrained model and the untrained one
 MOVED_AT_FIRST = 0.2  # the same before the first iteration
 
@@ -192,6 +195,28 @@ def judge_entropy(entropies: Sequence[float], settings: Sensitivity) -> str | No
     return f"it fell to {mean:.3f} nats a turn, below {least:g}." if mean < least else ""
 
 
+def read_norms(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
+    """Return the gradient norms of the last updates of each policy, before clipping."""
+    norms, readings, ending = dict(memory), Readings(), "/grad_norm"
+    for name in sorted(name for name in watched.metrics if name.endswith(ending)):
+        policy = name.removesuffix(ending)
+        norms[policy] = [*norms.get(policy, []), watched.metrics[name]][-WINDOW - 1 :]
+        readings[policy] = norms[policy]
+    return readings, norms
+
+
+def judge_spike(norms: Sequence[float], settings: Sensitivity) -> str | None:
+    """Judge an update's gradient norm by the median of those before it."""
+    *before, now = norms
+    if len(before) < WINDOW:
+        return None
+    usual, most = median(before), settings.most(SPIKED)
+    if now <= most * usual:
+        return ""
+    times = now / usual if usual else math.inf
+    return f"its gradient's norm is {now:.3g}, {times:.0f} times the median of {WINDOW} updates before, over {most:g}."
+
+
 def read_language(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
     """Return how far each policy has moved on ordinary prompts, where a snapshot of it was measured."""
     return {
@@ -255,4 +280,5 @@ ECHO_TRAP = AlarmRule(judge_echo_trap, Sensitivity, ledger=HISTORIES)
 ENTROPY = AlarmRule(judge_entropy, Sensitivity, ledger=ENTROPIES)
 LANGUAGE = AlarmRule(judge_language, Sensitivity, ledger=Ledger(read_language))
 COLD_START = AlarmRule(judge_cold_start, Sensitivity, ledger=Ledger(read_cold_start), lasts=False)
+SPIKE = AlarmRule(judge_spike, Sensitivity, ledger=Ledger(read_norms, "norms"), lasts=False)
 DROPPED_BATCH = AlarmRule(judge_dropped, ledger=Ledger(read_dropped), lasts=False)

@@ -202,3 +202,12 @@ def test_contributions_are_centred_over_the_turns_of_one_game_role_and_policy():
     assert found == near([[0.0], [-2.0, -1.0], [-1.0], [0.0], [3.0], [1.0]])
     weighed = credit("contribution", batch, evidence=known, outcome=0.5).advantages  # returns 1, 1, 4 and 5, 3
     assert weighed == near([[0.0], [-2.5, -1.5], [-0.5], [0.0], [4.0], [0.5]])
+
+
+def test_a_legal_reply_adds_its_part_to_its_turns_contribution():
+    """Contributions 0, 0 and 1, the first turn refused, 0.3 for a legal one: 0, 0.3 and 1.3, less their mean 8/15."""
+    one = trajectory([0.0, 0.0, 1.0])
+    one = one._replace(turns=(one.turns[0]._replace(action=None), *one.turns[1:]))
+    evidence = [Evidence(contributions=(0.0, 0.0, 1.0))]
+    [row] = credit("contribution", [one], evidence=evidence, legality=0.3).advantages
+    assert row == pytest.approx([-8 / 15, 0.3 - 8 / 15, 1.3 - 8 / 15])

@@ -20,6 +20,8 @@ from league.theory.exact.turn_values import turn_values
 from learners.trajectories import Evidence, return_scale
 from learners.values import ESTIMATORS, forget_policy, with_estimates
 from learners.values.estimator import Estimated, How, ValueFacts
+from learners.values.features import action_features
+from learners.values.regression import FeatureWeights, weights_of
 from learners.values.token_values import token_values
 
 LEARNED = [name for name, estimator in ESTIMATORS.items() if estimator.how is How.LEARNED]
@@ -127,6 +129,30 @@ def test_preferences_find_more_of_the_planted_turn_with_data():
         exact = np.array([[0.0, 0.0, one.match_return, 0.0] for one in fresh])
         cosines.append((found * exact).sum() / np.linalg.norm(found) / np.linalg.norm(exact))
     assert cosines[1] > cosines[0]
+
+
+def test_one_decisive_turn_has_the_margin_of_the_closed_form():
+    """Two actions of one observation, F features each: the margin m solves sigmoid(-m) = shrink m / (F pairs).
+
+    Contributions are s in units of return, so those of the two actions differ by what the returns do: 2. And s is a
+    log-ratio of policies, so that the mean of e^s over what was played is 1.
+    """
+    batch = []
+    for match in range(40):
+        one = trajectory((1.0 if match % 2 else -1.0,), match=match, deal_seed=match // 2)
+        batch.append(one._replace(turns=(one.turns[0]._replace(action="good" if match % 2 else "bad"),)))
+    state, settings = learned("preferences", batch, shrink=2.0, steps=500)
+    bad, good = (row[0] for row in estimated("preferences", batch[:2], state, settings))
+    assert good - bad == pytest.approx(2.0, abs=1e-9)
+    [part] = state.values()
+    fitted = FeatureWeights.from_json(part["fitted"])
+    features = [set(action_features(one.turns[0])) for one in batch[:2]]
+    numbers = [weights_of(fitted, np.array(sorted(own), np.int64)).sum() for own in features]
+    margin, different = numbers[1] - numbers[0], len(features[1] - features[0])
+    assert 1.0 / (1.0 + np.exp(margin)) == pytest.approx(
+        2.0 * margin / (different * 40), rel=1e-3
+    )  # each deal is a pair twice
+    assert np.mean(np.exp(np.array([bad, good]) * margin / 2.0)) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_sequential_advantages_sum_to_the_joint_one(played):

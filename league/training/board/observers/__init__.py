@@ -23,6 +23,7 @@ from league.training.board.observers.learning import GAMES_FIGURE, LEARNING_FIGU
 from league.training.board.observers.payoffs import PAYOFFS_FIGURE, WINS_FIGURE
 from league.training.board.observers.play import CREDIT, GAMES, MATCHES, REPLIES, SCORES
 from league.training.board.observers.population import MIXTURE_FIGURE, POPULATION_FIGURE, RATINGS_FIGURE
+from league.training.board.observers.selection import SELECTION
 from league.training.board.observers.shaping import AGREEMENT
 from league.training.board.observers.strategy import STRATEGY_FIGURE
 from league.training.board.observers.tasks import STARTS, TASKS
@@ -37,6 +38,7 @@ MONITORS: Registry[Observer] = Registry(
     "plugins",
     {
         "credit": CREDIT,
+        "selection": SELECTION,
         "matches": MATCHES,
         "scores": SCORES,
         "games": GAMES,

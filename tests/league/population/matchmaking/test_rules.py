@@ -12,7 +12,7 @@ from support.timing import processor_seconds
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.population.matchmaking import DrawContext, Member, MetaStrategy
 from league.population.matchmaking.league_roles import main_exploiter
-from league.population.matchmaking.rules import variance, verification, without_monotonic_suffix
+from league.population.matchmaking.rules import even, variance, verification, without_monotonic_suffix
 from league.population.results.payoffs import PayoffTable, Result
 from league.population.storage.members import Kind
 
@@ -128,3 +128,15 @@ def test_a_thousand_players_and_matches_are_drawn_in_twenty_milliseconds() -> No
 
     assert len(draw(config=config, context=context, matches=1024)) == 1024
     assert processor_seconds(lambda: draw(config=config, context=context, matches=1024), repeats=50) < 0.02
+
+
+def test_a_curriculum_of_opponents_wins_half() -> None:
+    """Rates 1, 1/2, 0 are even as they are; 0.9, 0.7, 0.2 by exp(-x λ); of stronger ones alone the weakest are met."""
+    assert even(pool_of([1.0, 0.5, 0.0])) == pytest.approx([1 / 3] * 3)
+    rates = np.array([0.9, 0.7, 0.2])
+    shares = even(pool_of(rates.tolist()))
+    assert shares @ rates == pytest.approx(0.5, abs=1e-9)
+    tilt = np.log(shares[1:] / shares[:-1]) / np.diff(rates)
+    assert tilt == pytest.approx([tilt[0]] * 2)
+    assert even(pool_of([0.1, 0.3, 0.3])) == pytest.approx([0.0, 0.5, 0.5])
+    assert even(pool_of([0.9, 0.6])) == pytest.approx([0.0, 1.0])

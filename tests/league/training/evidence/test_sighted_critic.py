@@ -51,7 +51,7 @@ def test_it_learns_the_value_of_the_whole_position(tmp_path, matches):
     assert len({prompt for found in evidence for prompt in found.critic_prompts}) == 24, (
         "6 deals, 4 positions to act in"
     )
-    settings = SimpleNamespace(hidden_size=32, learning_rate=1e-2, steps=100)
+    settings = SimpleNamespace(hidden_size=32, learning_rate=1e-2, steps=100, value_clip=None)
     critic = Critic(lm.model.config.hidden_size, ("kuhn_poker/first", "kuhn_poker/second"), settings, seed=0)
     targets = [[sum(one.rewards[k:]) for k in range(len(one.turns))] for one in trajectories]
     for _ in range(12):

@@ -1,6 +1,7 @@
 """One iteration's learning: when updates are due, when the magnet follows, what pairs are made of, what is fitted."""
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from league.training.checkpoints.learner_checkpoint import LearningState
 from league.training.evidence.sources import gather_evidence
 from league.training.learning import data_parallel
 from league.training.learning.data_parallel import UpdateTask
-from league.training.learning.iteration import learning_now, update_policies
+from league.training.learning.iteration import learning_now, select_turns, update_policies
 from league.training.learning.learner import LearnerReport, merge_reports
 from league.training.learning.policies import new_policy
 from learners.advantages.rule import Credited
@@ -192,3 +193,30 @@ def test_the_gap_of_several_learners_is_the_largest():
     reports = [LearnerReport(0, {i: [0.5]}, {"gap": gap}) for i, gap in enumerate((0.1, 0.3, 0.2))]
     merged = merge_reports(reports, ["a", "b", "c"], 0)
     assert (merged.metrics, merged.advantages) == ({"gap": 0.3}, [[0.5]] * 3)
+
+
+def test_learners_reports_keep_why_turns_are_left_out():
+    """As they travel: JSON of one learner's trajectory 1, beside another's without a selection."""
+    cells = json.loads(json.dumps({1: [[0.0], ["refused"], [2.0]]}))
+    reports = [
+        LearnerReport(0, {0: [0.5]}, {}),
+        LearnerReport(0, {1: [2.0]}, {}, {int(index): cell for index, cell in cells.items()}),
+    ]
+    assert [None if s is None else s.reasons for s in merge_reports(reports, ["a", "b"], 0).selections] == [
+        None,
+        ["refused"],
+    ]
+
+
+def test_selection_changes_nothing_without_rules_and_hands_on_weights_beside_the_credits_own(matches):
+    evidence, state = [Evidence()] * len(matches), LearningState({})
+    rows = [[0.5] * len(t.turns) for t in matches]
+    credited = Credited(rows, [0.0, *[2.0] * (len(matches) - 1)], {"rae": {"a": 1}})
+    state.credit = credited.state
+    config = RunConfig(games={"kuhn_poker": {}})
+    assert select_turns(config, state, matches, evidence, credited) == (matches, evidence, credited)
+    config = RunConfig(games={"kuhn_poker": {}}, selection={"rules": ["refused"]})
+    learned = select_turns(config, state, matches, evidence, credited)
+    assert (learned.credited.advantages, learned.credited.weights) == (rows, credited.weights)
+    assert {w for facts in learned.evidence[1:] for w in facts.selection.weights} == {1.0}
+    assert state.credit == {"rae": {"a": 1}}

@@ -315,3 +315,11 @@ def test_the_page_lists_every_alarm():
     page = (ROOT / "docs/guide/league.md").read_text(encoding="utf-8")
     rows = "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
     assert [name for name in ALARMS.loaded() if f"`{name}`" not in rows] == []
+
+
+def test_a_planted_spike_of_the_gradient_rings_at_once_and_is_over_with_the_next():
+    state, rang = {}, []
+    for iteration, norm in enumerate([1.0, 1.2, 0.9, 1.1, 1.0, 9.0, 30.0, 1.0], 1):
+        alarms, _, state = check_alarms(CONTEXT, state, iteration, (), (), {"main/grad_norm": norm})
+        rang += [(iteration, alarm.name, alarm.subject) for alarm in alarms]
+    assert rang == [(7, "spike", "main")]

@@ -20,7 +20,7 @@ from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic
 from learners.update.policy import Policy
 
-CRITIC = SimpleNamespace(hidden_size=8, learning_rate=1e-2, steps=5)
+CRITIC = SimpleNamespace(hidden_size=8, learning_rate=1e-2, steps=5, value_clip=None)
 ROLES = ("kuhn_poker/first", "kuhn_poker/second")
 
 
