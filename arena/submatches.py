@@ -6,6 +6,7 @@ outcome.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from arena.records import Cast, Episode, MatchRequest, Start
@@ -24,7 +25,7 @@ def begin_match(game: Game, request: MatchRequest) -> None:
     if request.start:
         _check_name(request)
     game.reset(request.deal_seed)
-    if request.task or request.parent is not None:
+    if request.task or (request.parent is not None and not request.given):
         _start_given(request, game)
     if request.prefix:
         _play_prefix(request, game)
@@ -137,7 +138,11 @@ class Submatches:
             index=number,
             game=submatch.game,
             deal_seed=deal_seed,
-            sample_seed=derive_seed(*(request.branch[:turns] or (request.sample_seed,)), "opened", number),
+            sample_seed=derive_seed(
+                *(request.branch[:turns] or (request.sample_seed,)),
+                "opened",
+                number if submatch.draws is None else submatch.draws,
+            ),
             players=cast.players,
             trained=cast.trained,
             rule=request.rule,
@@ -145,6 +150,7 @@ class Submatches:
             task=submatch.task,
             cast=request.cast,
             start=start,
+            given=submatch.given,
         )
 
     def _cast_of(self, game: str) -> Cast:
@@ -165,8 +171,13 @@ def start_submatch(game: Game, request: MatchRequest) -> None:
     game.start_submatch(request.task)
 
 
-def submatch_outcome(game: Game) -> str:
-    """Return a finished match's outcome for its parent: of an attempt at a task, what that paid."""
+def submatch_outcome(game: Game, whole: bool = False) -> str:
+    """Return a finished match's outcome for its parent: of an attempt at a task, what that paid.
+
+    Of a ``whole`` match of a game it is what it paid to all seats, in JSON.
+    """
+    if whole:
+        return json.dumps(list(game.returns()))
     if isinstance(game, TakesTasks):
         return f"{game.returns()[0]:g}"
     return game.outcome() if isinstance(game, IsSubmatch) else ""

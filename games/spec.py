@@ -196,6 +196,9 @@ class Submatch(NamedTuple):
     game: str
     task: str  # the text that it starts with
     start: bool = False  # whether the task is a stored start's, so that it is compared with other attempts at it alone
+    # (seat, slot, text): what fills slots of cards in a whole match of the game on its parent's deal; it pays as usual
+    given: tuple[tuple[int, str, str], ...] = ()
+    draws: int | None = None  # players draw as in other submatches of this number; None: of its place
 
 
 @runtime_checkable

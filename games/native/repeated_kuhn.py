@@ -94,7 +94,7 @@ class RepeatedKuhn(DealtGame):
 
     def observe(self, seat: int) -> str:
         """Return the hands that are over, the chips won so far, and the seat's card and the moves of this hand."""
-        lines = [self._line(number, seat) for number in range(len(self._hands) - (not self._over))]
+        lines = [*self.past(seat)]
         chips = int(self.returns()[seat])
         if self._over:
             return "\n".join([*lines, f"Your chips: {chips:+d}"])
@@ -103,6 +103,10 @@ class RepeatedKuhn(DealtGame):
         begins = "you begin" if place == 0 else "the other begins"
         lines.append(f"Hand {len(self._hands)} of {self._number}, {begins}. Your chips: {chips:+d}")
         return "\n".join([*lines, f"Your card: {card}", f"Moves: {' '.join(hand.moves) or 'none'}"])
+
+    def past(self, seat: int) -> tuple[str, ...]:
+        """Return the hands that are over; at the end of the match all of them."""
+        return tuple([self._line(number, seat) for number in range(len(self._hands) - (not self._over))])
 
     def is_public(self, line: str) -> bool:
         """Return whether a line says the same to both: the moves of this hand."""

@@ -1,0 +1,73 @@
+"""Cards with slots, and a reader that knows only what it is shown."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from arena.records import MatchRequest, Reply
+from arena.scheduler import play
+from games.registry import make_game
+from roles.cards import load_roles
+from roles.replies import format_reply
+from roles.role import Role
+
+PROMPT = "{earlier}\n{observation}\nLegal: {legal}"
+WORDS = ("red", "blue", "green", "gold")
+
+
+def with_slots(role: Role, prompt: str = PROMPT, **slots):
+    """Return a role whose slots are filled by the given tables."""
+    return Role(**{**dict(role), "prompt": prompt, "slots": slots})
+
+
+def matches(game, engines, roles=None, *, number=1, trained=False, given=(), seed=0):
+    """Return episodes of a game; ``engines`` are by seat."""
+    spec = make_game(game).spec
+    roles = roles or load_roles(spec)
+    names = tuple(f"p{seat}" for seat in range(spec.seats))
+    requests = [
+        MatchRequest(i, game, seed + i, 1000 + seed + i, names, (trained,) * spec.seats, given=given)
+        for i in range(number)
+    ]
+    return play(
+        requests,
+        roles_of=lambda _: roles,
+        engine_of=lambda name: engines[int(name[1:])],
+        make_game=make_game,
+    )
+
+
+class Reader:
+    """Plays ``recall`` by what it is shown alone: it writes down the word to keep, and guesses one it does not see."""
+
+    def __init__(self):
+        self.shown = []  # every observation, texts for slots included
+
+    def sample(self, requests):
+        return [Reply(self._reply(request)) for request in requests]
+
+    def _reply(self, request):
+        self.shown.append(request.observation)
+        kept = re.search(r"keep (\w+)", request.observation)
+        if request.probe:
+            kept = kept[1] if kept else request.observation.split("\n")[0]
+            return kept if request.legal else f"keep {kept.removeprefix('keep ')}"
+        if len(request.legal) == 1:
+            return request.legal[0]
+        word = kept[1] if kept else request.observation.split("\n")[0]
+        return word if word in request.legal else request.legal[int(request.rng.random() * len(request.legal))]
+
+
+class Solver:
+    """Solves a task by its game's script with probability p, else plays the poor one."""
+
+    def __init__(self, p):
+        self.p = p
+
+    def sample(self, requests):
+        return [Reply(format_reply(request.role, self._action(request), request.form)) for request in requests]
+
+    def _action(self, request):
+        solves = random.Random(f"{request.game._seed}/{request.game.attempt}").random() < self.p
+        return request.game.scripts()["optimal" if solves else "poor"](request.rng)
