@@ -17,7 +17,7 @@ from games.talk.conversation import utterance
 from roles.replies import strip_thoughts, writing
 from roles.role import Role
 from roles.slots import RULES, shown, sight_past
-from roles.slots.rule import Filling, Sight, Writing, Written
+from roles.slots.rule import Filling, Sight, SlotText, Writing
 
 
 class Wanted(NamedTuple):
@@ -37,7 +37,7 @@ class Contexts:
     def __init__(self, request: MatchRequest, roles: Sequence[Role]) -> None:
         """Begin a match. Raises UsageError for one that goes on from its middle, where a text was written before."""
         self._request, self._roles = request, roles
-        self._written: dict[tuple[int, str], tuple[Written, ...]] = {}
+        self._written: dict[tuple[int, str], tuple[SlotText, ...]] = {}
         self._given = {(seat, slot): text for seat, slot, text in request.given}
         fillings = [(one.slot, RULES[one.rule]) for role in roles for one in role.slots]
         asking = [slot for slot, rule in fillings if rule.asks and not rule.keeps]
@@ -62,7 +62,7 @@ class Contexts:
         """Fill a slot with the text that a reply says, and return it."""
         text = _read(wanted.request, reply.text, wanted.filling.settings)
         place = wanted.seat, wanted.filling.slot
-        self._written[place] = (*self._written.get(place, ()), Written(text, wanted.past, wanted.attempt))
+        self._written[place] = (*self._written.get(place, ()), SlotText(text, wanted.past, wanted.attempt))
         return text
 
     def shown(self, game: Game, seat: int) -> str:

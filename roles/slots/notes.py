@@ -6,7 +6,7 @@ shown the match and its old notes, and writes new ones. Without a store a slot o
 
 from __future__ import annotations
 
-from roles.slots.rule import Asked, Sight, SlotRule, Writing
+from roles.slots.rule import Sight, SlotRule, TextWanted, Writing
 
 
 def notes(sight: Sight, _settings: Writing) -> str:
@@ -14,10 +14,10 @@ def notes(sight: Sight, _settings: Writing) -> str:
     return sight.given
 
 
-def _asks(sight: Sight, _settings: Writing) -> Asked | None:
+def _asks(sight: Sight, _settings: Writing) -> TextWanted | None:
     if not sight.over:
         return None
-    return Asked("\n".join([*([sight.given] if sight.given else ()), sight.game.observe(sight.seat)]))
+    return TextWanted("\n".join([*([sight.given] if sight.given else ()), sight.game.observe(sight.seat)]))
 
 
 RULE = SlotRule(

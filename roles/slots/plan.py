@@ -7,7 +7,7 @@ planner is trained as in EAGLET (arXiv:2510.05608).
 from __future__ import annotations
 
 from games.talk.conversation import quoted
-from roles.slots.rule import Asked, Sight, SlotRule, Writing
+from roles.slots.rule import Sight, SlotRule, TextWanted, Writing
 
 
 def plan(sight: Sight, _settings: Writing) -> str:
@@ -16,10 +16,10 @@ def plan(sight: Sight, _settings: Writing) -> str:
     return quoted(text) if text else ""
 
 
-def _asks(sight: Sight, settings: Writing) -> Asked | None:
+def _asks(sight: Sight, settings: Writing) -> TextWanted | None:
     if sight.over or sight.written or sight.given or not settings.by:
         return None
-    return Asked(sight.game.observe(sight.seat))
+    return TextWanted(sight.game.observe(sight.seat))
 
 
 RULE = SlotRule(plan, settings=Writing, asks=_asks, question="Write a plan for the player who sees this.")

@@ -6,7 +6,7 @@ Its reward is that of the attempts that follow, as in Retroformer (arXiv:2308.02
 
 from __future__ import annotations
 
-from roles.slots.rule import Asked, Sight, SlotRule, Writing
+from roles.slots.rule import Sight, SlotRule, TextWanted, Writing
 
 
 def reflection(sight: Sight, _settings: Writing) -> str:
@@ -14,9 +14,9 @@ def reflection(sight: Sight, _settings: Writing) -> str:
     return sight.written[-1].text if sight.written else ""
 
 
-def _asks(sight: Sight, _settings: Writing) -> Asked | None:
+def _asks(sight: Sight, _settings: Writing) -> TextWanted | None:
     latest = sight.written[-1].attempt if sight.written else 1
-    return Asked("\n".join(sight.past)) if sight.attempt > latest and not sight.over else None
+    return TextWanted("\n".join(sight.past)) if sight.attempt > latest and not sight.over else None
 
 
 RULE = SlotRule(

@@ -24,7 +24,7 @@ NAMES = ("earlier", "notes", "hint", "plan")  # the slots that a card's prompt m
 MOST_CHARACTERS = 200  # of a text that is written, unless a rule's settings say otherwise
 
 
-class Written(NamedTuple):
+class SlotText(NamedTuple):
     """A text that was written for a slot in this match."""
 
     text: str
@@ -38,7 +38,7 @@ class Sight(NamedTuple):
     game: Game
     seat: int
     past: tuple[str, ...]  # what the seat was shown of earlier, oldest first; () where the game does not tell it apart
-    written: tuple[Written, ...] = ()  # for this slot, in this match
+    written: tuple[SlotText, ...] = ()  # for this slot, in this match
     given: str = ""  # what the match was given for the slot when it was drawn (``MatchRequest.given``)
     trained: bool = False  # whether the seat learns from this match
     over: bool = False  # whether the match is
@@ -49,7 +49,7 @@ class Sight(NamedTuple):
         return int(getattr(self.game, "attempt", 1))
 
 
-class Asked(NamedTuple):
+class TextWanted(NamedTuple):
     """A text that a rule wants."""
 
     shown: str  # what its writer sees
@@ -74,7 +74,7 @@ class SlotRule(Entry[Callable[..., str]]):
     once more when the match is over, and its last text is stored for later matches.
     """
 
-    asks: Callable[..., Asked | None] | None = None
+    asks: Callable[..., TextWanted | None] | None = None
     question: str = ""
     reads_past: bool = False
     keeps: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from games.common.section import Count
-from roles.slots.rule import Asked, Sight, SlotRule, Writing
+from roles.slots.rule import Sight, SlotRule, TextWanted, Writing
 
 
 class Summary(Writing):
@@ -25,9 +25,11 @@ def summary(sight: Sight, _settings: Summary) -> str:
     return "\n".join([*([text] if text else ()), *sight.past[seen:]])
 
 
-def _asks(sight: Sight, settings: Summary) -> Asked | None:
+def _asks(sight: Sight, settings: Summary) -> TextWanted | None:
     seen = sight.written[-1].seen if sight.written else 0
-    return Asked(summary(sight, settings)) if len(sight.past) - seen > settings.entries and not sight.over else None
+    return (
+        TextWanted(summary(sight, settings)) if len(sight.past) - seen > settings.entries and not sight.over else None
+    )
 
 
 RULE = SlotRule(

@@ -34,6 +34,7 @@ ORDER = {
         "serving",
         "programs",
     ),
+    "roles": ("slots", "ROOT"),
     "learners": ("ROOT", "advantages", "values", "record_store", "parallel", "losses", "update", "rllib"),
     # the six wings
     "league": ("theory", "config", "population", "training", "lab", "cli"),
@@ -170,13 +171,13 @@ HEADS_TODAY = {
     "league/theory": 0.20,
     "league/training": 0.18,
     "learners": 0.22,
-    "roles": 0.16,
+    "roles": 0.19,  # a rule for slots is a file
 }
 # Folders of entries: a file is one thing that a name chooses, such as a game, a rule or a command, or what those share.
 ENTRIES = (
     *("games/native", "games/tasks", "games/wrappers", "learners/advantages", "league/cli"),
     *("learners/values", "league/theory/solvers", "league/population/matchmaking", "league/training/evidence"),
-    *("league/training/board/figures", "league/training/board/observers"),
+    *("league/training/board/figures", "league/training/board/observers", "roles/slots"),
 )
 # Tables of a run's configuration that are off where nobody sets them; the loop should not know them.
 OFF_BY_DEFAULT = (
