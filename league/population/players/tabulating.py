@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from arena.records import ReplyRequest, Sampler, Tabular, TabularInBulk, TellsLogprobs
-from games.common.errors import UsageError
+from games.common.errors import NotEnumerable
 from games.spec import Game, labels
 from league.theory.exact.exploitability import PolicyTable, information_positions
 from league.theory.exact.states import Key
@@ -110,7 +110,7 @@ class PolicyReader:
     def _request(self, seat: int, game: Game) -> ReplyRequest:
         role = self._roles[seat]
         if written := [one.slot for one in role.slots if RULES[one.rule].asks]:
-            raise UsageError(
+            raise NotEnumerable(
                 f"No table can be made of {role.name} in {role.game}: what fills {{{written[0]}}} on its card is "
                 "written in each match, so a position alone does not say what it sees. Play matches of it, or fill the "
                 "slot by window."

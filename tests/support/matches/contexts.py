@@ -5,6 +5,10 @@ from __future__ import annotations
 import random
 import re
 
+import torch
+
+from arena.lm.logprobs import ScoreOptions
+from arena.lm.scoring import plan_passes
 from arena.records import MatchRequest, Reply
 from arena.scheduler import play
 from games.registry import make_game
@@ -21,11 +25,11 @@ def with_slots(role: Role, prompt: str = PROMPT, **slots):
     return Role(**{**dict(role), "prompt": prompt, "slots": slots})
 
 
-def matches(game, engines, roles=None, *, number=1, trained=False, given=(), seed=0):
+def matches(game, engines, roles=None, *, number=1, trained=False, given=(), seed=0, players=None):
     """Return episodes of a game; ``engines`` are by seat."""
     spec = make_game(game).spec
     roles = roles or load_roles(spec)
-    names = tuple(f"p{seat}" for seat in range(spec.seats))
+    names = players or tuple(f"p{seat}" for seat in range(spec.seats))
     requests = [
         MatchRequest(i, game, seed + i, 1000 + seed + i, names, (trained,) * spec.seats, given=given)
         for i in range(number)
@@ -33,9 +37,26 @@ def matches(game, engines, roles=None, *, number=1, trained=False, given=(), see
     return play(
         requests,
         roles_of=lambda _: roles,
-        engine_of=lambda name: engines[int(name[1:])],
+        engine_of=lambda name: engines[names.index(name)],
         make_game=make_game,
     )
+
+
+def gaps(lm, traces):
+    """Return by trace how far the learner's log-prob of its reply is from the sampler's, in nats."""
+    found = []
+    with torch.no_grad():
+        for trace in traces:
+            if trace.mask is not None:
+                tries = [lm.trie(trace.mask)]
+                [chunk] = lm.plan_choice([trace.prompt_ids], tries, 8192)
+                replies = lm.choice_logprobs(chunk, tries, trace.temperature).replies[0]
+                now = replies[tries[0].tokens.index(trace.reply_ids)].item()
+            else:
+                [one] = plan_passes(lm, [trace.prompt_ids], [trace.reply_ids], 8192)
+                now = one.scores(lm, ScoreOptions(trace.temperature)).logprobs.sum().item()
+            found.append(abs(now - sum(trace.logprobs)))
+    return found
 
 
 class Reader:
