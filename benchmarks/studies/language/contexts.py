@@ -11,6 +11,8 @@ what it reads writes the scripted summary.
 trained on ten hands with a window, or with the window and a text of one of four words that it writes after each
 two hands, and is tried on fifty. Beside it stand the fixed equilibrium, a Bayesian that plays the best response
 of each hand to its exact belief about type and card, and the best response to each type, told who it is.
+
+``contexts-smol``: the planted fact with SmolLM2-135M as it comes, not trained.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -25,6 +28,7 @@ from typing import Any
 import tomli_w
 
 from arena.records import Episode, MatchRequest, Reply, ReplyRequest
+from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from arena.submatches import play_again
 from benchmarks.studies.language.kuhn_types import TYPES, Bayesian, TypePlayer
@@ -32,6 +36,7 @@ from benchmarks.studies.runs import Result, load_settings, measure_runs, run_stu
 from games.common.files import atomic_write
 from games.native.repeated_kuhn import RepeatedKuhn
 from league import RunConfig, make_game, match, open_run
+from league.population.models.source import model_folder
 from league.training.board.metrics_log import read_metrics
 from roles.cards import load_roles
 from roles.role import Role
@@ -43,7 +48,7 @@ RECALL, SHORT = "recall(turns=4)", "recall(turns=2)"
 WINDOW = {"rule": "window", "entries": 1}
 SUMMARY = {"rule": "summary", "entries": 1, "choices": [f"keep {word}" for word in WORDS]}
 FACT = {"window": {"earlier": WINDOW}, "trained summary": {"earlier": SUMMARY}}
-MATCHES = 1_000
+MATCHES, SMOL_MATCHES = 1_000, 60
 
 TRAINED, TRIED = "repeated_kuhn_poker(hands=10)", "repeated_kuhn_poker(hands=50)"
 NOTES = {"rule": "summary", "entries": 2, "choices": ["calls", "folds", "bluffs", "unclear"]}
@@ -66,9 +71,9 @@ games."recall(turns=4)" = { matches = 256, entropy = 0.05, entropy_end = 0.005 }
 games."recall(turns=2)" = { matches = 128, entropy = 0.05, entropy_end = 0.005 }
 """
 KNOWN_RUN = """
-iterations = 30
-snapshot_every = 30
-games."repeated_kuhn_poker(hands=10)" = { matches = 48, entropy = 0.05, entropy_end = 0.01 }
+iterations = 40
+snapshot_every = 40
+games."repeated_kuhn_poker(hands=10)" = { matches = 64, entropy = 0.05, entropy_end = 0.01 }
 [matchmaking]
 self_play = 0.0
 fictitious = 1.0
@@ -102,8 +107,17 @@ def measure_fact(run_dir: Path) -> dict[str, Any]:
     """Return how often a run's last snapshot names the word, and what its prompts cost at the end of the run."""
     seed = open_run(run_dir).config.seed
     played = match(run_dir, "random", game=RECALL, matches=2 * MATCHES, seed=1000 + seed).episodes
-    own = [episode.returns[0] for episode in played if episode.request.players[0] != "random"]
-    return {"figure": fmean(own), **_costs(run_dir, f"{RECALL}/player")}
+    own = [episode for episode in played if episode.request.players[0] != "random"]
+    figures = {"figure": fmean(episode.returns[0] for episode in own)}
+    if any(turn.tool for turn in own[0].turns):
+        figures["named"] = fmean(map(_names_the_word, own))
+    return {**figures, **_costs(run_dir, f"{RECALL}/player")}
+
+
+def _names_the_word(episode: Episode) -> bool:
+    """Return whether a match's summary names the word, and not by a code of its own."""
+    word = episode.turns[0].observation.rpartition(" ")[2]
+    return next((turn.action or "").endswith(word) for turn in episode.turns if turn.tool)
 
 
 def measure_known(run_dir: Path) -> dict[str, Any]:
@@ -112,7 +126,7 @@ def measure_known(run_dir: Path) -> dict[str, Any]:
     for number, kind in enumerate(TYPES):
         played = match(run_dir, kind, game=TRIED, matches=PER_TYPE["model"], seed=1000 * seed + number).episodes
         won += [_by_hand(episode, int(episode.request.players[0] == kind)) for episode in played]
-    return {**_chips(won), **_costs(run_dir, f"{TRAINED}/first")}
+    return {**_chips(won), **_costs(run_dir, f"{TRAINED}/player_1")}
 
 
 def _costs(run_dir: Path, role: str) -> dict[str, float]:
@@ -158,6 +172,30 @@ def copied(slots: Mapping[str, Any], seed: int) -> float:
     return fmean(episode.returns[0] for episode in played)
 
 
+def pretrained(seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return a condition for each way to show SmolLM2 the past, with a run for each seed."""
+    engine = TorchLM()
+    engine.register("smol", model_folder("smollm2-135m"))
+    [role] = load_roles(make_game(RECALL).spec, wording="full")
+    shown: dict[str, Mapping[str, Any]] = {"window": FACT["window"], "summary by itself": FACT["trained summary"]}
+    conditions = []
+    for name, slots in (shown | {"all shown": {"earlier": {"rule": "window", "entries": 9}}}).items():
+        filled = tuple(filling(*one) for one in slots.items())
+        card = Role(**{**dict(role), "prompt": "{earlier}\n{observation}", "slots": filled})
+        runs = []
+        for seed in seeds:
+            numbers = [10_000 * seed + i for i in range(SMOL_MATCHES)]
+            requests = [MatchRequest(i, RECALL, i, i, ("smol",), (False,)) for i in numbers]
+            played = play(requests, roles_of=partial(_one, card), engine_of=lambda _: engine, make_game=make_game)
+            runs.append({"figure": fmean(episode.returns[0] for episode in played)})
+        conditions.append({"name": name, "runs": runs})
+    return conditions
+
+
+def _one(card: Role, _game: str) -> tuple[Role, ...]:
+    return (card,)
+
+
 def referenced(name: str, seed: int) -> dict[str, float]:
     """Return the chips a hand of a player that is not trained, by hand number."""
     roles, won = load_roles(make_game(TRIED).spec), list[list[float]]()
@@ -178,6 +216,8 @@ def referenced(name: str, seed: int) -> dict[str, float]:
 
 def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs that are not in ``keep`` yet; return the table."""
+    if study == "contexts-smol":
+        return {"study": study, "seeds_used": list(seeds), "tables": [_of_fact("SmolLM2-135M", pretrained(seeds))]}
     fact, runs = study == "contexts", configs(study, keep)
     figures = measure_runs(runs, seeds, measure_fact if fact else measure_known, keep, workers)
     conditions = [{"name": name, "runs": [figures[name, seed] for seed in seeds]} for name in runs]
@@ -193,15 +233,24 @@ def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) ->
         "figure": "share of matches in which the word is named" if fact else "chips a hand",
         "less_is_better": False,
         "places": 3,
-        "columns": costs if fact else {hands: f"hands {hands}" for hands in HANDS} | costs,
+        "columns": {"named": "summaries that name it"} | costs
+        if fact
+        else {hands: f"hands {hands}" for hands in HANDS} | costs,
         "conditions": conditions,
     }
     return {"study": study, "seeds_used": list(seeds), "tables": [table]}
 
 
+def _of_fact(player: str, conditions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the table of a player in the game of the planted fact."""
+    figure = "share of matches in which the word is named"
+    told = {"game": f"{RECALL}, {player}", "figure": figure, "less_is_better": False, "places": 3}
+    return told | {"columns": {}, "conditions": conditions}
+
+
 def main() -> None:
     """Measure and print."""
-    run_study(__doc__, ["contexts", "contexts-kuhn"], measure_study, table_lines)
+    run_study(__doc__, ["contexts", "contexts-kuhn", "contexts-smol"], measure_study, table_lines)
 
 
 if __name__ == "__main__":
