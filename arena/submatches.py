@@ -6,14 +6,13 @@ outcome.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from arena.records import Cast, Episode, MatchRequest, Start
 from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
-from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches
+from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches, whole_outcome
 
 
 def begin_match(game: Game, request: MatchRequest) -> None:
@@ -189,7 +188,7 @@ def submatch_outcome(game: Game, whole: bool = False) -> str:
     Of a ``whole`` match of a game it is what it paid to all seats, in JSON.
     """
     if whole:
-        return json.dumps(list(game.returns()))
+        return whole_outcome(game)
     if isinstance(game, TakesTasks):
         return f"{game.returns()[0]:g}"
     return game.outcome() if isinstance(game, IsSubmatch) else ""

@@ -13,7 +13,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from games.common.errors import UsageError
+from games.common.errors import NotEnumerable, UsageError
 from games.spec import Choices, FreeText, GameSpec, HasTools, IsSubmatch, Submatch, Utility, labels
 from games.talk.conversation import utterance
 from games.wrappers.wrapper import Kept, Wrapper
@@ -127,6 +127,6 @@ class Advised(Wrapper):
         """Return what the text was paid; 0 before both matches are over."""
         return self._returns
 
-    def copy(self) -> Self:
-        """Return an independent match in the same position."""
-        return super().copy()
+    def undealt(self) -> Self:
+        """Raise NotEnumerable: what a text is paid depends on who plays the two matches."""
+        raise NotEnumerable(f"{self.spec.name} pays what other matches did, so its positions alone have no values.")
