@@ -200,8 +200,8 @@ def referenced(name: str, seed: int) -> dict[str, float]:
     """Return the chips a hand of a player that is not trained, by hand number."""
     roles, won = load_roles(make_game(TRIED).spec), list[list[float]]()
     for number, kind in enumerate(TYPES):
-        player = {"equilibrium": lambda: TypePlayer("scripted:good"), "Bayesian": Bayesian}.get(name)
-        engines = {"it": player() if player else Bayesian(known=kind), "type": TypePlayer(kind)}
+        players = {"equilibrium": TypePlayer("scripted:good"), "Bayesian": Bayesian()}
+        engines = {"it": players.get(name) or Bayesian(known=kind), "type": TypePlayer(kind)}
         matches = PER_TYPE["reference"] // len(TYPES)
         requests = [
             MatchRequest(i, TRIED, rng.getrandbits(40), rng.getrandbits(40), players, (False, False))

@@ -6,7 +6,7 @@ import pytest
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
 from games.common.errors import DamagedFile
-from league.population.storage.notes import EMPTY, NoteStore
+from league.population.storage.notes import EMPTY, NoteStore, _stored
 
 GAME = "repeated_kuhn_poker(hands=1)"
 
@@ -54,12 +54,18 @@ def test_a_snapshot_keeps_the_notes_of_its_freezing_and_writes_no_more(store):
     assert shown(store, gone, "main-000001", "a") == ((0, "notes", "old"),)
 
 
+def test_a_store_that_is_off_shows_nothing_and_writes_nothing(tmp_path):
+    off = NoteStore(tmp_path / "notes", ())
+    asked = [MatchRequest(0, GAME, 1, 1, ("main", "a"), (True, False))]
+    assert off.after(EMPTY, [match(("main", "a"), "one")]) == EMPTY
+    assert off.given(EMPTY, asked) == asked
+    assert not (tmp_path / "notes").exists()
+
+
 def test_a_changed_version_is_refused(store, tmp_path):
     version = store.after(EMPTY, [match(("main", "a"), "one")])
     path = tmp_path / "notes" / f"{version}.json"
     path.write_text(json.dumps({"main": {}}))
-    from league.population.storage import notes
-
-    notes._stored.cache_clear()
+    _stored.cache_clear()
     with pytest.raises(DamagedFile, match="has changed"):
         shown(store, version, "main", "a")

@@ -31,7 +31,7 @@ def test_the_learner_sees_what_was_sampled(unbroken):
     lines = [line for line in read_metrics(unbroken.run) if line["iteration"]]
     assert max(line["gap"] for line in lines) < 1e-5  # nats
     last = lines[-1]
-    assert last[f"{GAME}/first/context/texts"] == 1.0  # notes; of its plan the other has the use
+    assert last[f"{GAME}/first/context/texts"] == 2.0  # its notes, and its plan for the other
     assert 0.0 < last[f"{GAME}/second/context/kept"] < 1.0
 
 
