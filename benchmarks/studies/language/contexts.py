@@ -27,7 +27,7 @@ from typing import Any
 
 import tomli_w
 
-from arena.records import Episode, MatchRequest, Reply, ReplyRequest
+from arena.records import Episode, MatchRequest, Reply, ReplyRequest, Sampler
 from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from arena.submatches import play_again
@@ -200,8 +200,8 @@ def referenced(name: str, seed: int) -> dict[str, float]:
     """Return the chips a hand of a player that is not trained, by hand number."""
     roles, won = load_roles(make_game(TRIED).spec), list[list[float]]()
     for number, kind in enumerate(TYPES):
-        players = {"equilibrium": TypePlayer("scripted:good"), "Bayesian": Bayesian()}
-        engines = {"it": players.get(name) or Bayesian(known=kind), "type": TypePlayer(kind)}
+        players: dict[str, Sampler] = {"equilibrium": TypePlayer("scripted:good"), "Bayesian": Bayesian()}
+        engines: dict[str, Sampler] = {"it": players.get(name) or Bayesian(known=kind), "type": TypePlayer(kind)}
         matches = PER_TYPE["reference"] // len(TYPES)
         requests = [
             MatchRequest(i, TRIED, rng.getrandbits(40), rng.getrandbits(40), players, (False, False))
