@@ -297,7 +297,7 @@ def _is_plain(game: Game, roles: Sequence[Role]) -> bool:
         isinstance(game, SharesPositions)
         and game.tree is not None
         and len(roles) == game.spec.seats
-        and not any(role.tools or role.probes for role in roles)
+        and not any(role.tools or role.probes or role.slots for role in roles)
         and all(role.reply is ReplyForm.CHOICE and role.conduct.on_illegal is OnIllegal.MASK for role in roles)
     )
 

@@ -65,6 +65,7 @@ class MatchRequest(NamedTuple):
     prefix: tuple[str, ...] = ()  # actions of all seats that are taken as played: the match goes on after them
     start: str = ""  # the name of the stored start that it begins from: its deal, task and prefix; "": of none
     fork: tuple[int, ...] = ()  # of a match that goes on from the middle of another: its index, and the turns before
+    given: tuple[tuple[int, str, str], ...] = ()  # (seat, slot, text): what fills slots of cards from outside the match
 
     def from_start(self, start: Start) -> MatchRequest:
         """Return this match from a stored start of its game."""

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
+from arena.contexts import Contexts
 from arena.match_rng import MatchRng
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.submatches import Submatches, begin_match
@@ -35,9 +36,11 @@ def play_match(
     spec = game.spec
     tools, submatches = _begin(request, game, spec, roles)
     rng, branch = MatchRng(request.sample_seed), request.branch
-    record = TurnRecord(game.returns())
+    record, contexts = TurnRecord(game.returns()), _contexts(request, roles)
     while (seat := game.to_act()) is not None:
-        asked, turn_request = _ask(request, game, roles[seat], seat, tools, rng)
+        if contexts is not None:
+            yield from _written(request, contexts, game, seat, rng, record)
+        asked, turn_request = _ask(request, game, roles[seat], seat, tools, rng, contexts)
         action = None
         while action is None:
             if branch:
@@ -57,11 +60,37 @@ def play_match(
         game.apply(action) if spec.elsewhere is None else (yield _move(spec.elsewhere, game, action))
         if submatches is not None and (requests := submatches.requests(len(record))):
             submatches.close((yield requests))
-        if any(rewards := game.rewards()):
-            record.pay(rewards)
-        if spec.reward_names:
-            record.pay_named(cast(PaysNamedRewards, game).named_rewards())
+        _pay(record, game, spec)
+    if contexts is not None:
+        yield from _written(request, contexts, game, None, rng, record)
     return _with_children(Episode(request, record.turns(), game.returns(), _FINISHED), submatches)
+
+
+def _pay(record: TurnRecord, game: Game, spec: GameSpec) -> None:
+    """Record what the last action paid."""
+    if any(rewards := game.rewards()):
+        record.pay(rewards)
+    if spec.reward_names:
+        record.pay_named(cast(PaysNamedRewards, game).named_rewards())
+
+
+def _contexts(request: MatchRequest, roles: Sequence[Role]) -> Contexts | None:
+    """Return what fills the slots of a match's roles; None where no card has any."""
+    for role in roles:  # as in ``_begin``
+        if role.slots:
+            return Contexts(request, roles)
+    return None
+
+
+def _written(
+    match: MatchRequest, contexts: Contexts, game: Game, seat: int | None, rng: MatchRng, record: TurnRecord
+) -> Generator[ReplyRequest, Reply, None]:
+    """Ask for what fills a seat's slots now, and record each text as a turn that makes no move; None: at the end."""
+    seats = range(game.spec.seats) if seat is None else (seat,)
+    for wanted in [text for place in seats for text in contexts.wanted(game, place, rng, seat is None)]:
+        request = wanted.request._replace(rng=_branch_rng(match, len(record), rng))
+        reply = yield request
+        record.add_turn(wanted.writer, request, reply, contexts.take(wanted, reply), wanted.filling.slot)
 
 
 def _with_children(episode: Episode, submatches: Submatches | None) -> Episode:
@@ -138,21 +167,21 @@ class TurnRecord:
 
 
 def _ask(
-    request: MatchRequest, game: Game, role: Role, seat: int, tools: ToolSession | None, rng: MatchRng
+    request: MatchRequest,
+    game: Game,
+    role: Role,
+    seat: int,
+    tools: ToolSession | None,
+    rng: MatchRng,
+    contexts: Contexts | None,
 ) -> tuple[FreeText | None, ReplyRequest]:
     """Return the first request of a turn, and how to read its reply where it asks for free text."""
-    actions = game.actions()
-    if isinstance(actions, FreeText):
-        return actions, _request_words(request, game, role, seat, actions, rng)
-    turn_request = ReplyRequest(request.players[seat], role, game, game.observe(seat), actions.labels, (), rng)
+    actions, player = game.actions(), request.players[seat]
+    shown = game.observe(seat) if contexts is None or not role.slots else contexts.shown(game, seat)
+    if isinstance(actions, FreeText):  # it has no tools
+        return actions, ReplyRequest(player, speaking(role), game, shown, (), (), rng, actions.form)
+    turn_request = ReplyRequest(player, role, game, shown, actions.labels, (), rng)
     return None, turn_request if tools is None else tools.begin_turn(turn_request)
-
-
-def _request_words(
-    request: MatchRequest, game: Game, role: Role, seat: int, asked: FreeText, rng: MatchRng
-) -> ReplyRequest:
-    """Return the request of a turn that asks for free text. It has no tools."""
-    return ReplyRequest(request.players[seat], speaking(role), game, game.observe(seat), (), (), rng, asked.form)
 
 
 def _record_reply(

@@ -64,7 +64,7 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
 def request_to_record(request: MatchRequest) -> dict[str, Any]:
     """Return a request as a JSON object, from which ``request_from_record`` makes an equal one."""
     record = request._asdict()
-    for field in ("prefix", "start"):
+    for field in ("prefix", "start", "given"):
         if not record[field]:
             del record[field]
     return record
@@ -120,7 +120,8 @@ def episode_from_record(record: dict[str, Any]) -> Episode:
 def request_from_record(record: dict[str, Any]) -> MatchRequest:
     """Return the request of a record of ``request_to_record``."""
     cast = tuple([Cast(game, tuple(players), tuple(trained)) for game, players, trained in record.get("cast", ())])
-    return MatchRequest(**{**with_tuples(record), "cast": cast})
+    given = tuple([(seat, slot, text) for seat, slot, text in record.get("given", ())])
+    return MatchRequest(**{**with_tuples(record), "cast": cast, "given": given})
 
 
 def turn_from_record(record: dict[str, Any]) -> Turn:

@@ -252,7 +252,7 @@ class _MatchRunner:
         if match.pinned:
             self._queue.unpin(match.pinned)
         if episode.request.parent is not None and episode.end is EndReason.FINISHED:
-            episode = episode._replace(outcome=submatch_outcome(match.game))
+            episode = episode._replace(outcome=submatch_outcome(match.game, bool(match.request.given)))
         if match.failed:
             episode = episode._replace(failed=match.failed)
         if parent is not None:

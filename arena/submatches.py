@@ -12,7 +12,7 @@ from arena.records import Cast, Episode, MatchRequest, Start
 from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
-from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches
+from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches, whole_outcome
 
 
 def begin_match(game: Game, request: MatchRequest) -> None:
@@ -24,7 +24,7 @@ def begin_match(game: Game, request: MatchRequest) -> None:
     if request.start:
         _check_name(request)
     game.reset(request.deal_seed)
-    if request.task or request.parent is not None:
+    if request.task or (request.parent is not None and not request.given):
         _start_given(request, game)
     if request.prefix:
         _play_prefix(request, game)
@@ -137,7 +137,11 @@ class Submatches:
             index=number,
             game=submatch.game,
             deal_seed=deal_seed,
-            sample_seed=derive_seed(*(request.branch[:turns] or (request.sample_seed,)), "opened", number),
+            sample_seed=derive_seed(
+                *(request.branch[:turns] or (request.sample_seed,)),
+                "opened",
+                number if submatch.draws is None else submatch.draws,
+            ),
             players=cast.players,
             trained=cast.trained,
             rule=request.rule,
@@ -145,6 +149,7 @@ class Submatches:
             task=submatch.task,
             cast=request.cast,
             start=start,
+            given=submatch.given,
         )
 
     def _cast_of(self, game: str) -> Cast:
@@ -177,8 +182,13 @@ def attempt_of(episode: Episode) -> Attempt:
     return Attempt(episode.outcome, " ".join(answers) if episode.outcome else "", len(calls))
 
 
-def submatch_outcome(game: Game) -> str:
-    """Return a finished match's outcome for its parent: of an attempt at a task, what that paid."""
+def submatch_outcome(game: Game, whole: bool = False) -> str:
+    """Return a finished match's outcome for its parent: of an attempt at a task, what that paid.
+
+    Of a ``whole`` match of a game it is what it paid to all seats, in JSON.
+    """
+    if whole:
+        return whole_outcome(game)
     if isinstance(game, TakesTasks):
         return f"{game.returns()[0]:g}"
     return game.outcome() if isinstance(game, IsSubmatch) else ""

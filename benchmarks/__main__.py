@@ -80,6 +80,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
+    | dict.fromkeys(("contexts", "contexts-kuhn", "contexts-smol"), "benchmarks.studies.language.contexts")
     | {"lspo": "benchmarks.studies.language.lspo"}
     | dict.fromkeys(("selection-kuhn", "selection-sums", "selection-programs"), "benchmarks.studies.selection")
     | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")

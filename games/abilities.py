@@ -145,3 +145,24 @@ class WritesTasks(Protocol):
     def invalid(self) -> tuple[str, ...]:
         """Return why tasks of this match were not admitted, one reason each."""
         ...
+
+
+@runtime_checkable
+class TellsPast(Protocol):
+    """A Game that tells what a seat was shown of earlier apart from the present, so that a long match can be cut."""
+
+    def past(self, seat: int) -> tuple[str, ...]:
+        """Return the entries of the past in ``observe(seat)``, oldest first: hands, turns, attempts.
+
+        Joined by line breaks they are one block of the observation; without it the observation shows the present.
+        """
+        ...
+
+
+@runtime_checkable
+class GivesHints(Protocol):
+    """A Game that can help a learner by a hint."""
+
+    def hint(self, seat: int) -> str:
+        """Return the hint for a seat in this position; "" for none."""
+        ...

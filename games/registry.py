@@ -22,6 +22,7 @@ from games.native.lookup import Lookup
 from games.native.lookup_alone import LookupAlone
 from games.native.lookup_chain import LookupChain
 from games.native.pair_arithmetic import PairArithmetic
+from games.native.recall import Recall
 from games.native.relay_arithmetic import RelayArithmetic
 from games.native.repeated_kuhn import RepeatedKuhn
 from games.native.stop_or_go import StopOrGo
@@ -44,6 +45,7 @@ from games.tasks.proposers.propose_programs import ProposePrograms
 from games.tasks.proposers.propose_sums import ProposeSums
 from games.tasks.repair import Repair
 from games.tasks.sums import Sums
+from games.wrappers.advised import Advised
 from games.wrappers.informed import Informed
 from games.wrappers.injected import Injected
 from games.wrappers.late import Late
@@ -53,6 +55,7 @@ from games.wrappers.permuted import Permuted
 from games.wrappers.remembered import Remembered
 from games.wrappers.renamed import Renamed
 from games.wrappers.replaced import Replaced
+from games.wrappers.retried import Retried
 from games.wrappers.worded import Worded
 from games.wrappers.wrapper import Wrapper
 
@@ -74,6 +77,7 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "team_race": TeamRace,
     "throw": Throw,
     "stop_or_go": StopOrGo,
+    "recall": Recall,
     "sums": Sums,
     "programs": Programs,
     "repair": Repair,
@@ -88,6 +92,10 @@ WRAPPERS: dict[str, type[Wrapper]] = {
     wrapper.title: wrapper
     for wrapper in (Renamed, Permuted, Paraphrased, Noisy, Injected, Remembered, Replaced, Late, Informed, Worded)
 }
+
+
+# Games of whole matches of another game: several attempts at one deal, and what a text changes.
+AROUND: dict[str, type[Wrapper]] = {wrapper.title: wrapper for wrapper in (Retried, Advised)}
 
 
 def _pettingzoo(name: str) -> Game:
@@ -157,7 +165,7 @@ def make_game(name: str) -> Game:
     """
     name = full_name(name)
     base = name.split("(")[0]
-    if base in WRAPPERS:
+    if base in WRAPPERS or base in AROUND:
         return _wrapped(name, base)
     library, colon, _ = base.partition(":")
     if colon and library in OUTSIDE:
@@ -170,7 +178,7 @@ def make_game(name: str) -> Game:
 
 def _wrapped(name: str, base: str) -> Game:
     """Return a match of a wrapper. Raises UsageError for a name without a game, or with a wrong one or parameter."""
-    make = WRAPPERS[base]
+    make = WRAPPERS.get(base) or AROUND[base]
     known = make.parameters()
     example = ",".join(["kuhn_poker", *(f"{key}={value}" for key, value in known.items())])
     form = f"It is written {base}(GAME), for example {base}({example})."
@@ -183,8 +191,9 @@ def _wrapped(name: str, base: str) -> Game:
         parameters[key] = int(value)
     if not inner:
         raise UsageError(f"There is no game {name!r}: {base} wraps another game. {form}")
-    game = make(make_game(inner), **known | parameters)
-    written = f"{base}({','.join([game.spec.inner, *settings])})"
+    inside = make_game(inner)
+    game = make(inside, **known | parameters)
+    written = f"{base}({','.join([inside.spec.name, *settings])})"
     if game.spec.name != written:
         raise UsageError(f"There is no game {name!r}: it is written {game.spec.name!r}.")
     return game
@@ -203,7 +212,7 @@ def own_name(name: str) -> str:
     Of OpenSpiel's games and wrappers every name stays. Raises UsageError for a wrong parameter.
     """
     base = name.split("(")[0]
-    make = None if base in WRAPPERS or ":" in base else _constructor(base)
+    make = None if base in WRAPPERS or base in AROUND or ":" in base else _constructor(base)
     return name if make is None else make(**_parameters(name, base, make)).spec.name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -196,6 +197,14 @@ class Submatch(NamedTuple):
     game: str
     task: str  # the text that it starts with
     start: bool = False  # whether the task is a stored start's, so that it is compared with other attempts at it alone
+    # (seat, slot, text): what fills slots of cards in a whole match of the game on its parent's deal; it pays as usual
+    given: tuple[tuple[int, str, str], ...] = ()
+    draws: int | None = None  # players draw as in other submatches of this number; None: of its place
+
+
+def whole_outcome(game: Game) -> str:
+    """Return what the parent learns of a whole match that it opened (``Submatch.given``): all returns, in JSON."""
+    return json.dumps(list(game.returns()))
 
 
 @runtime_checkable

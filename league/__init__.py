@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from learners.selection import register as register_selection
     from learners.values import register as register_estimator
     from roles.cards import register as register_roles
+    from roles.slots import register as register_slot
 
 _HOMES = {  # by name: the module that has it, and its name there
     "UsageError": ("games.common.errors", "UsageError"),
@@ -81,6 +82,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_league_role": ("league.population.matchmaking.league_roles", "register"),
     "register_meta_solver": ("league.theory.meta_solvers", "register_meta_solver"),
     "register_joint_solver": ("league.theory.meta_solvers", "register_joint_solver"),
+    "register_slot": ("roles.slots", "register"),
     "register_start": ("league.training.starts.rules", "register"),
     "register_matchmaking": ("league.population.matchmaking", "register"),
     "register_engine": ("league.population.players.model_engine", "register"),
@@ -133,6 +135,7 @@ __all__ = [
     "register_roles",
     "register_scripted",
     "register_selection",
+    "register_slot",
     "register_start",
     "resume",
     "sweep",

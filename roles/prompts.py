@@ -9,6 +9,8 @@ from roles.chat_text import Message
 from roles.demonstrations import shown_turns
 from roles.replies import format_reply
 from roles.role import ReplyForm, Role
+from roles.slots import plain_view
+from roles.slots.rule import split_prompt
 
 
 def messages(
@@ -34,10 +36,15 @@ def messages(
 
 def position_messages(role: Role, position: Game) -> list[Message]:
     """Return the chat that requests a reply in a position in which it is the role's seat to act."""
-    actions, observation = position.actions(), position.observe(role.seat)
+    actions, observation = position.actions(), observed(role, position)
     if isinstance(actions, FreeText):
         return messages(role, observation, (), form=actions.form)
     return messages(role, observation, actions.labels)
+
+
+def observed(role: Role, position: Game) -> str:
+    """Return what the role's seat is shown in a position, where nothing was written or given for its slots."""
+    return plain_view(role.prompt, role.slots, position, role.seat) if role.slots else position.observe(role.seat)
 
 
 def system_text(role: Role) -> str:
@@ -57,7 +64,8 @@ def system_text(role: Role) -> str:
 
 def request_text(role: Role, observation: str, legal: Sequence[str], form: str = "") -> str:
     """Return the message that shows a seat its position and requests its reply, or free text of the ``form``."""
-    text = role.prompt.format(observation=_in_terms(role, observation), legal=form or legal_list(legal))
+    prompt = split_prompt(role.prompt)[1] if role.slots else role.prompt  # slots are filled in the observation
+    text = prompt.format(observation=_in_terms(role, observation), legal=form or legal_list(legal))
     if form:
         return text if "{legal}" in role.prompt else f"{text}\nAnswer with {form}."
     return f"{text}\n{ask_text(role, legal)}" if role.ask else text

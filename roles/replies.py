@@ -89,9 +89,20 @@ def predicting(role: Role) -> Role:
     return _questioned(role, WHAT_NEXT)
 
 
+@lru_cache(maxsize=1024)
+def writing(role: Role, question: str, choose: bool, most_tokens: int) -> Role:
+    """Return a role as it writes what fills a slot: one of a list of texts if it may ``choose``, or words."""
+    asked = _questioned(role, question.replace("{", "{{").replace("}", "}}"))
+    temperature = {"temperature": role.temperature}
+    if choose:
+        return asked.model_copy(update={**temperature, "prompt": f"{asked.prompt}\nLegal: {{legal}}"})
+    truncated = {"top_k": role.top_k, "top_p": role.top_p, "min_p": role.min_p, "max_reply_tokens": most_tokens}
+    return speaking(asked).model_copy(update={**temperature, **truncated})
+
+
 def _questioned(role: Role, question: str) -> Role:
     changes = {"reply": ReplyForm.CHOICE, "conduct": Conduct(), "temperature": 1.0, "tools": (), "probes": ()}
-    plain = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "ask": "", "demonstrations": 0}
+    plain = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "ask": "", "demonstrations": 0, "slots": ()}
     return role.model_copy(update={**changes, **plain, "prompt": f"{{observation}}\n{question}"})
 
 

@@ -12,6 +12,9 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from games.common.limits import LEAST_TEMPERATURE
 from games.common.section import Count, Positive, Section
 from roles.probes import Probe
+from roles.slots import filling
+from roles.slots.rule import NAMES as SLOTS
+from roles.slots.rule import Filling, split_prompt
 from roles.tools import Tool
 from roles.truncation import NO_TRUNCATION, Truncation
 
@@ -20,7 +23,7 @@ DEFAULT_RETRY = "{reason} Legal: {legal}."
 
 _TEMPLATE_FIELDS = {
     "system": frozenset[str](),
-    "prompt": frozenset({"observation", "legal"}),
+    "prompt": frozenset({"observation", "legal", *SLOTS}),
     "retry": frozenset({"observation", "legal", "reply", "reason"}),
     "ask": frozenset({"legal", "replies"}),
 }
@@ -95,6 +98,11 @@ class RoleCard(Section, strict=True):
         0.0, ge=0.0, le=1.0, description="free replies: only tokens at least so likely, as a share of the likeliest"
     )
     tools: tuple[Tool, ...] = Field((), strict=False, description="what it may call")
+    slots: tuple[Filling, ...] = Field(
+        (),
+        strict=False,
+        description="by slot of the prompt, {earlier}, {notes}, {hint} or {plan}: the rule that fills it",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -110,6 +118,28 @@ class RoleCard(Section, strict=True):
     @classmethod
     def _by_label(cls, table: Any) -> Any:
         return tuple(table.items()) if isinstance(table, Mapping) else table
+
+    @field_validator("slots", mode="before")
+    @classmethod
+    def _filled_by_rules(cls, table: Any) -> Any:
+        return tuple([filling(*one) for one in table.items()]) if isinstance(table, Mapping) else table
+
+    @model_validator(mode="after")
+    def _every_slot_is_filled(self) -> RoleCard:
+        used = {name for name in SLOTS if f"{{{name}}}" in self.prompt}
+        ruled = {one.slot for one in self.slots}
+        if missing := sorted(used - ruled):
+            raise ValueError(
+                f"its prompt has the slot {{{missing[0]}}}, which nothing fills: write "
+                f'slots = {{{missing[0]} = {{rule = "window"}}}}, or another rule.'
+            )
+        if unused := sorted(ruled - used):
+            raise ValueError(f"a rule fills the slot {unused[0]}, but its prompt has no {{{unused[0]}}}.")
+        if used:
+            split_prompt(self.prompt)
+        if used and self.tools:
+            raise ValueError("it has slots and tools; a card has one or the other: leave slots or tools out.")
+        return self
 
     @field_validator("system", "prompt", "retry", "ask")
     @classmethod

@@ -70,7 +70,8 @@ class ChatTokenizer:
         if self.context and len(ids) > self.context:
             raise UsageError(
                 f"A prompt is {len(ids)} tokens long, but {self.model_name} reads {self.context} at most. "
-                "Use a model with a longer context, or a role card with a shorter prompt."
+                "Use a model with a longer context, or a role card with a shorter prompt: a rule such as window can "
+                "fill a slot {earlier} in place of all that came before (league show docs long_matches)."
             )
         return tuple(ids)
 

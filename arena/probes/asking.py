@@ -44,7 +44,7 @@ class ProbeLog:
 
     def see(self, request: ReplyRequest) -> None:
         """Note the position of a turn's first request; it is called with every request of the match."""
-        if not request.refusals:
+        if not request.refusals and not request.probe:
             self._note(request.game, self._turns, first=self._turns == 0)
         self._turns += 1
 

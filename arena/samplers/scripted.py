@@ -75,6 +75,8 @@ class Random:
         return [*self.distributions(requests)]
 
     def _words(self, request: ReplyRequest) -> str:
+        if request.probe:
+            return ""  # it writes nothing for a later prompt
         scripts = request.game.scripts() if isinstance(request.game, HasScripts) else {}
         if "random" not in scripts:
             raise UsageError(
@@ -94,6 +96,8 @@ class Always:
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return the action for each request. Raises UsageError where it is not legal."""
         for request in requests:
+            if request.probe:
+                continue  # what it writes for a later prompt is never read as an action
             if request.form:
                 self._check_words(request)
             elif self.action not in request.legal:
@@ -135,6 +139,8 @@ class Script:
 
     def _action(self, request: ReplyRequest) -> str:
         game = request.game
+        if request.probe:  # a text for a later prompt, which no script knows how to write
+            return request.legal[0] if request.legal else ""
         scripts = game.scripts() if isinstance(game, HasScripts) else {}
         if self.name not in scripts:
             known = f"the scripts {', '.join(scripts)}" if scripts else "no scripts"

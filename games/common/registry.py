@@ -30,6 +30,7 @@ HOMES = {
     "environments": "games.registry",
     "privileged": "games.privileged",
     "roles": "roles.cards",
+    "slots": "roles.slots",
     "credit": "learners.advantages",
     "estimators": "learners.values",
     "selection": "learners.selection",

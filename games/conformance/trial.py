@@ -19,6 +19,7 @@ from games.spec import (
     OpensSubmatches,
     Submatch,
     tell_of_submatches,
+    whole_outcome,
 )
 
 Make = Callable[[], Game]
@@ -133,13 +134,17 @@ def _attempt(submatch: Submatch, seed: int) -> Attempt:
     said: list[str] = []
     game, rng = make_game(submatch.game), random.Random(seed)
     game.reset(seed)
-    if isinstance(game, TakesTasks):
+    if submatch.given:
+        pass  # a whole match, on its parent's deal
+    elif isinstance(game, TakesTasks):
         game.start_task(submatch.task)
     elif isinstance(game, IsSubmatch):
         game.start_submatch(submatch.task)
     while game.to_act() is not None:
         said.append(random_action(game, rng))
         game.apply(said[-1])
+    if submatch.given:
+        return Attempt(whole_outcome(game), " ".join(said))
     return Attempt(game.outcome() if isinstance(game, IsSubmatch) else f"{game.returns()[0]:g}", " ".join(said))
 
 

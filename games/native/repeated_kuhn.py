@@ -94,7 +94,7 @@ class RepeatedKuhn(DealtGame):
 
     def observe(self, seat: int) -> str:
         """Return the hands that are over, the chips won so far, and the seat's card and the moves of this hand."""
-        lines = [self._line(number, seat) for number in range(len(self._hands) - (not self._over))]
+        lines = [*self.past(seat)]
         chips = int(self.returns()[seat])
         if self._over:
             return "\n".join([*lines, f"Your chips: {chips:+d}"])
@@ -103,6 +103,20 @@ class RepeatedKuhn(DealtGame):
         begins = "you begin" if place == 0 else "the other begins"
         lines.append(f"Hand {len(self._hands)} of {self._number}, {begins}. Your chips: {chips:+d}")
         return "\n".join([*lines, f"Your card: {card}", f"Moves: {' '.join(hand.moves) or 'none'}"])
+
+    @property
+    def hands(self) -> tuple[Hand, ...]:
+        """The hands so far; the last one is being played."""
+        return self._hands
+
+    def won_by_hand(self, seat: int) -> tuple[int, ...]:
+        """Return the chips that a seat has won in each hand that is over."""
+        over = [hand for hand in self._hands if hand.over]
+        return tuple([hand.won() if self._place(n, seat) == 0 else -hand.won() for n, hand in enumerate(over)])
+
+    def past(self, seat: int) -> tuple[str, ...]:
+        """Return the hands that are over; at the end of the match all of them."""
+        return tuple([self._line(number, seat) for number in range(len(self._hands) - (not self._over))])
 
     def is_public(self, line: str) -> bool:
         """Return whether a line says the same to both: the moves of this hand."""
@@ -125,13 +139,23 @@ class RepeatedKuhn(DealtGame):
         return (float(won), float(-won))
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
-        """Return ``good``, which plays an equilibrium of each hand, ``poor``, which always bets, and ``random``.
+        """Return ``good``, which plays an equilibrium of each hand, and others that can be read and beaten.
+
+        ``poor`` always bets, ``timid`` always passes, ``tight`` bets and calls with K alone, ``bluffer`` bets with J
+        and K and calls with K, and ``random`` draws.
 
         Of Kuhn's equilibria ``good`` has the one that never bluffs or bets first: who begins passes, folds J, calls
         with K and, a third of the time, with Q; the other bets K, bluffs with J a third of the time after a pass, calls
         with K and, a third of the time, with Q.
         """
-        return {"good": self._good, "poor": lambda _rng: BET, "random": self.random_action}
+        return {
+            "good": self._good,
+            "poor": lambda _rng: BET,
+            "timid": lambda _rng: PASS,
+            "tight": lambda _rng: BET if self._card() == "K" else PASS,
+            "bluffer": lambda _rng: BET if self._card() in ("K" if BET in self._hands[-1].moves else "JK") else PASS,
+            "random": self.random_action,
+        }
 
     @property
     def _over(self) -> bool:
@@ -161,6 +185,11 @@ class RepeatedKuhn(DealtGame):
         began = "you began" if place == 0 else "the other began"
         moves = " ".join(hand.moves)
         return f"Hand {number + 1}, {began}: your card {hand.cards[place]}, theirs {theirs}; {moves}; you won {won:+d}"
+
+    def _card(self) -> str:
+        """Return the card of the seat to act."""
+        hand = self._hands[-1]
+        return hand.cards[len(hand.moves) % 2]
 
     def _good(self, rng: random.Random) -> str:
         hand = self._hands[-1]

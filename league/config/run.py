@@ -85,6 +85,7 @@ class RolesConfig(Section):
         None, description="turns of legal play that a role is shown before its own turn"
     )
 
+    stores: bool = Field(True, description="whether notes that cards keep are stored and shown in later matches")
     tool_timeout: float | None = Field(
         None, gt=0.0, le=86_400.0, description="seconds that a call of any tool may take; None: as the cards say"
     )

@@ -35,6 +35,7 @@ ORDER = {
         "serving",
         "programs",
     ),
+    "roles": ("slots", "ROOT"),
     "learners": ("ROOT", "advantages", "selection", "values", "record_store", "parallel", "losses", "update", "rllib"),
     # the six wings
     "league": ("theory", "config", "population", "training", "lab", "cli"),
@@ -170,7 +171,7 @@ HEADS_TODAY = {
     "league/theory": 0.20,
     "league/training": 0.18,
     "learners": 0.22,
-    "roles": 0.16,
+    "roles": 0.19,  # a rule for slots is a file
 }
 # Folders of entries: a file is one thing that a name chooses, such as a game, a rule or a command, or what those share.
 ENTRIES = (
@@ -182,7 +183,7 @@ ENTRIES = (
         "league/population/matchmaking",
         "league/training/evidence",
     ),
-    *("league/training/board/figures", "league/training/board/observers"),
+    *("league/training/board/figures", "league/training/board/observers", "roles/slots"),
 )
 # Tables of a run's configuration that are off where nobody sets them; the loop should not know them.
 OFF_BY_DEFAULT = (

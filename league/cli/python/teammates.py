@@ -55,12 +55,13 @@ class GivenTeammates:
                 index=number,
                 game=submatch.game,
                 deal_seed=seed,
-                sample_seed=derive_seed(seed, "opened", number),
+                sample_seed=derive_seed(seed, "opened", number if submatch.draws is None else submatch.draws),
                 players=seats[submatch.game].players,
                 trained=seats[submatch.game].trained,
                 parent=-1,
                 task=submatch.task,
                 cast=casts,
+                given=submatch.given,
             )
             for number, submatch in enumerate(submatches, first)
         ]

@@ -27,6 +27,7 @@ from league.population.evaluation.head_to_head import seatings
 from league.population.players.player import Player
 from league.population.players.tabulating import SCORED_AT_ONCE
 from league.theory.exact.exploitability import information_positions
+from roles.prompts import observed
 from roles.role import ReplyForm
 
 GAMES = (  # small enough to be exact, from the fewest information states to the most: 12, 48, 90, 192, 936
@@ -162,7 +163,15 @@ def pace_of(player: Player, replies: int | None = None) -> Pace:
     """Return how fast a player answers, from a few positions; of an endpoint, from one request like its first."""
     positions = list(information_positions(player.spec.name).items())[: PROBED + 1]
     requests = [
-        ReplyRequest(player.members[seat][0][0], player.roles[seat], game, game.observe(seat), labels(game), (), rng)
+        ReplyRequest(
+            player.members[seat][0][0],
+            player.roles[seat],
+            game,
+            observed(player.roles[seat], game),
+            labels(game),
+            (),
+            rng,
+        )
         for (seat, _), game in positions
         for rng in [random.Random(f"pace/{seat}")]
     ]

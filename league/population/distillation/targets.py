@@ -27,7 +27,7 @@ from league.population.players.player import Player
 from league.theory.exact.exploitability import PolicyTable, count_information_states, exact_form, information_positions
 from league.theory.exact.sequence_form import Behaviour, SequenceForm
 from roles.chat_text import Message
-from roles.prompts import messages
+from roles.prompts import messages, observed
 from roles.replies import speaking
 from roles.role import ReplyForm, Role
 
@@ -67,7 +67,7 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
             continue
         by_id = dict(zip(sorted(position.legal_ids()), table.probabilities[key], strict=True))
         shares = tuple([by_id[action] for action in position.legal_ids()])
-        chat = messages(role, position.observe(key[0]), legal)
+        chat = messages(role, observed(role, position), legal)
         targets.append(choice_target(role, chat, legal, shares, weight))
     return normalised(targets)
 

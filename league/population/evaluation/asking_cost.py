@@ -14,6 +14,7 @@ from games.spec import Game, labels
 from league.population.players.player import Player
 from league.population.players.tabulating import REPLIES_PER_STATE
 from league.theory.exact.exploitability import information_positions
+from roles.prompts import observed
 from roles.role import OnIllegal
 
 ENDPOINT_REPLIES = 64  # at each state of a player whose requests may have a price
@@ -95,7 +96,7 @@ def match_cost(player: Player, seatings: float) -> AskingCost | None:
 
 def _prompt_tokens(settings: RemoteSettings, player: Player, seat: int, game: Game) -> int:
     request = ReplyRequest(
-        player.label, player.roles[seat], game, game.observe(seat), labels(game), (), random.Random(0)
+        player.label, player.roles[seat], game, observed(player.roles[seat], game), labels(game), (), random.Random(0)
     )
     return estimate_tokens(to_body(settings, request, 0) | {"max_completion_tokens": 0})
 

@@ -24,6 +24,7 @@ from league.population.players.player import Player, fixed_role, resolve
 from league.population.players.remote import PREFIX, read_settings
 from league.population.players.scripted import scripted_player
 from league.population.storage.run_dir import Run, find_run
+from roles.prompts import observed
 from roles.replies import read_free_text, speaking
 from roles.role import Role, Roles
 
@@ -150,7 +151,11 @@ def _try(name: str, engine: Sampler, role: Role, position: Game) -> None:
         if seat == role.seat:
             asked_role = speaking(role) if form else role
             engine.sample(
-                [ReplyRequest(name, asked_role, position, position.observe(seat), labels(position), (), rng, form)]
+                [
+                    ReplyRequest(
+                        name, asked_role, position, observed(asked_role, position), labels(position), (), rng, form
+                    )
+                ]
             )
             return
         scripts = position.scripts() if isinstance(position, HasScripts) else {}

@@ -334,7 +334,8 @@ def check_model(context: RunContext) -> None:
                 raise UsageError(
                     f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but {source} "
                     f"reads {tokenizer.context} at most. Set roles.max_reply_tokens lower where replies are free, give "
-                    "a shorter role card (roles.cards), or use a model with a longer context."
+                    "a shorter role card (roles.cards), which may show less of what came before (league show docs "
+                    "long_matches), or use a model with a longer context."
                 )
 
 

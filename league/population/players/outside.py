@@ -13,6 +13,7 @@ from league.config import RunConfig
 from league.population.players.engines import Engines
 from league.population.players.player import exploiter
 from league.population.players.scripted import scripted_forms, scripted_player
+from roles.prompts import observed
 from roles.replies import read_free_text, speaking
 from roles.role import Role, Roles
 
@@ -71,7 +72,7 @@ def check_players(engines: Mapping[str, Sampler], roles: Roles) -> None:
                     position.apply(action)
                     continue
                 if seat in untried:
-                    shown = (position.observe(seat), actions.labels, (), random.Random(0))
+                    shown = (observed(seats[seat], position), actions.labels, (), random.Random(0))
                     engine.sample([ReplyRequest(name, seats[seat], position, *shown)])
                     untried.remove(seat)
                 position.apply(actions.labels[0])
@@ -79,7 +80,7 @@ def check_players(engines: Mapping[str, Sampler], roles: Roles) -> None:
 
 def _try_words(name: str, engine: Sampler, role: Role, position: Game, form: FreeText) -> str | None:
     """Return the action that a player's words name in a position; None if they name none."""
-    shown = (position.observe(role.seat), (), (), random.Random(0), form.form)
+    shown = (observed(role, position), (), (), random.Random(0), form.form)
     [reply] = engine.sample([ReplyRequest(name, speaking(role), position, *shown)])
     return read_free_text(form, reply.text)
 

@@ -9,11 +9,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from arena.records import ReplyRequest, Sampler, Tabular, TabularInBulk, TellsLogprobs
+from games.common.errors import NotEnumerable
 from games.spec import Game, labels
 from league.theory.exact.exploitability import PolicyTable, information_positions
 from league.theory.exact.states import Key
+from roles.prompts import observed
 from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
+from roles.slots import RULES
 from roles.truncation import NO_TRUNCATION
 
 REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
@@ -106,7 +109,13 @@ class PolicyReader:
 
     def _request(self, seat: int, game: Game) -> ReplyRequest:
         role = self._roles[seat]
-        return ReplyRequest(self._identity, role, game, game.observe(seat), labels(game), (), self._rng)
+        if written := [one.slot for one in role.slots if RULES[one.rule].asks]:
+            raise NotEnumerable(
+                f"No table can be made of {role.name} in {role.game}: what fills {{{written[0]}}} on its card is "
+                "written in each match, so a position alone does not say what it sees. Play matches of it, or fill the "
+                "slot by window."
+            )
+        return ReplyRequest(self._identity, role, game, observed(role, game), labels(game), (), self._rng)
 
     def _counted(self, engine: Sampler, request: ReplyRequest) -> StateRow:
         """Return the legal actions' shares of sampled replies; uniform if no reply was legal."""

@@ -11,10 +11,12 @@ from pydantic import ConfigDict, PlainSerializer
 
 from arena.records import Episode, MatchRequest
 from league.config import RunConfig
+from league.config.load import run_roles
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.results.payoffs import PayoffTable, Result, summarise
 from league.population.results.ratings import Ratings
 from league.population.storage.members import JudgedGames, MetaStrategy
+from league.population.storage.notes import NOTES_FOLDER, NoteStore, kept_places
 from league.population.storage.population import Origin, Population
 from league.training.starts.pool import POOL_FILE, StartPool
 from learners.losses.term import ImitatedReply
@@ -62,6 +64,7 @@ class Checkpoint:
     mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
     judged: JudgedGames = field(default_factory=JudgedGames)  # which games are trained
     since: dict[int, int] = field(default_factory=dict)  # in a stream: index of the first match of each version
+    notes: str = ""  # the version of the players' notes (``NoteStore``)
     # Checksums of the data outside the checkpoint when it was saved, for a resumed run to verify.
     ratings_sha256: str = ""  # of the file of ratings
     journal_sha256: str = ""  # the last line's checksum
@@ -78,6 +81,7 @@ class RunState(Checkpoint):
     payoffs: PayoffTable
     ratings: Ratings
     store: MatchStore  # every match that was played
+    note_store: NoteStore  # of players whose cards keep notes from match to match
     starts: StartPool | None = None  # where matches start; None: every deal is new
     pending: dict[str, TrajectoryBuffer] = field(
         default_factory=dict
@@ -100,6 +104,7 @@ class RunState(Checkpoint):
         self.store.add(episodes, self.iteration)
         results = summarise(episodes, self.iteration)
         self.payoffs.apply(results)
+        self.notes = self.note_store.after(self.notes, episodes)
         self.unsaved += results
         return results
 
@@ -118,5 +123,6 @@ def new_state(
             config.evaluation.anchors[:1]
         ),  # anchors of different strength cannot both be fixed at one rating
         store=MatchStore(run_dir / STORE_FILE),
+        note_store=NoteStore(run_dir / NOTES_FOLDER, kept_places(run_roles(config)) if config.roles.stores else ()),
         starts=StartPool(run_dir / POOL_FILE, config.starts.forgetting) if config.starts.rule else None,
     )

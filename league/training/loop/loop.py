@@ -219,10 +219,11 @@ class League:
 
     def _with_casts(self, requests: Sequence[MatchRequest]) -> list[MatchRequest]:
         casts = {game: live_cast(spec, self.context.roles) for game, spec in self.context.specs.items()}
-        return [
+        seated = [
             request if request.cast or not casts[request.game] else request._replace(cast=casts[request.game])
             for request in requests
         ]
+        return self.state.note_store.given(self.state.notes, seated)
 
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:

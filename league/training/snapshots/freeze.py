@@ -84,6 +84,7 @@ class Snapshots:
                 name, iteration, origin.parent, save, origin.origin, origin.parents, origin.how
             )
             self._register(snapshot)
+            state.notes = state.note_store.frozen(state.notes, state.policies[name].live_id, snapshot.id)
             if name in state.origins:
                 del state.origins[name]
             state.frozen_at[name] = iteration

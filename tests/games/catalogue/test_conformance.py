@@ -36,7 +36,14 @@ GAMES = (
 )
 
 
-OURS = tuple(dict.fromkeys((*GAMES, *NATIVE, *RENDERED, *(f"{title}(kuhn_poker)" for title in WRAPPERS))))
+AROUND = (
+    "retried(sums)",
+    "retried(kuhn_poker,attempts=2,pays=2)",
+    "advised(kuhn_poker,seat=2,form=1)",
+    "advised(sums)",
+)
+WRAPPED = (*(f"{title}(kuhn_poker)" for title in WRAPPERS), *AROUND)
+OURS = tuple(dict.fromkeys((*GAMES, *NATIVE, *RENDERED, *WRAPPED)))
 SLOW = ("public_goods(seats=16,rounds=2,recall=1)", "team_race")  # whose positions take long to look at
 
 

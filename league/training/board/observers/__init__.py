@@ -19,6 +19,7 @@ from league.training.board.observer import Figure, FigureData, Metrics, Observer
 from league.training.board.observers.alarms import ALARMS_FIGURE
 from league.training.board.observers.beliefs import BELIEFS, BELIEFS_FIGURE
 from league.training.board.observers.conduct import ACTIONS_FIGURE, CONDUCT, CREDIT_FIGURE, REPLIES_FIGURE
+from league.training.board.observers.contexts import CONTEXTS
 from league.training.board.observers.learning import GAMES_FIGURE, LEARNING_FIGURE
 from league.training.board.observers.payoffs import PAYOFFS_FIGURE, WINS_FIGURE
 from league.training.board.observers.play import CREDIT, GAMES, MATCHES, REPLIES, SCORES
@@ -48,6 +49,7 @@ MONITORS: Registry[Observer] = Registry(
         "tasks": TASKS,
         "starts": STARTS,
         "conduct": CONDUCT,
+        "contexts": CONTEXTS,
     },
 )
 FIGURES: Registry[Figure] = Registry(

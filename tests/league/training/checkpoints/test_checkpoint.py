@@ -37,6 +37,7 @@ FIELDS = {
     "origins": {"probe": Beginning(Origin.RESET, "main-000000")},
     "retired": {"main-000000"},
     "since": {0: 0, 3: 12},
+    "notes": "0123456789abcdef0123456789abcdef",
     "meta": {"kuhn_poker": MetaStrategy({"main-000002": 1.0}, [(("a", "b"), 0.5)], ("a", "b"))},
     "judged": JudgedGames(("kuhn_poker",), {"kuhn_poker": "fit"}, {"kuhn_poker": ("main-000004",) * 2}, 32),
     "mixtures": {"kuhn_poker": [{"main-000002": 0.75}, {"main-000004": 1.0}]},
