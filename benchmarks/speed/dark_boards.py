@@ -1,4 +1,4 @@
-"""Dark hex and phantom tic-tac-toe exactly: exploitability of uniform play and the value of the game, and what they cost.
+"""Dark hex and phantom tic-tac-toe exactly: exploitability of uniform play, values of games, and what both cost.
 
     python -m benchmarks.speed.dark_boards [--seconds 110] [--json]
 

@@ -1,12 +1,13 @@
-"""Dark hex and phantom tic-tac-toe, exactly: values and exploitability of a policy, and equilibria, as OpenSpiel plays them.
+"""Dark hex and phantom tic-tac-toe as OpenSpiel plays them, exactly: values, exploitability of a policy, equilibria.
 
-A seat sees its own stones, and a cell of the other's once it has tried to play there ("reveal-nothing"). In the
-classical game it then tries again; in the abrupt one its turn is over. What a seat knows is the sequence of its own tries:
-3 × 3 cells have 10^10 histories or so, and yet an order of stones and two sequences of tries that fit it say all of a match
-(``dark_passes.py``). A walk therefore costs the number of pairs of an order and a sequence of one seat's, about 10^8.
+A seat sees its own stones, and one of the other's once it has tried to play there ("reveal-nothing"). In the classical
+game it then tries again; in the abrupt one its turn is over. What a seat knows is the sequence of its own tries. In
+3 × 3 cells there are about 10^10 histories, and yet an order of stones and two sequences of tries that fit say all of a
+match (``dark_passes.py``), so a walk costs the number of pairs of an order and one seat's sequence: about 10^8.
+OpenSpiel's strings of a classical game also count the other's failed tries, which the game does not reveal.
 
-The loops need numba (BSD licence; ``pip install "llm-league[compiled]"``). It was chosen over an extension in C++, which
-would need a wheel for each Python and system.
+The loops need numba (BSD licence; ``pip install "llm-league[compiled]"``), and not an extension in C++, which would
+need a wheel for each Python and system.
 """
 
 from __future__ import annotations
@@ -84,8 +85,9 @@ def dark_board(game: str) -> DarkBoard | None:
         )
     abrupt = given.get("gameversion") in ("adh", "abrupt")
     wins = np.array([[_wins(name, rows, columns, s, b) for b in range(1 << rows * columns)] for s in (0, 1)])
-    rank = np.array([[(b & ((1 << c) - 1)).bit_count() for c in range(rows * columns)] for b in range(wins.shape[1])])
-    rules = passes.Rules(rows * columns, abrupt, _room(rows * columns), wins, rank.astype(np.int8))
+    cells = rows * columns
+    rank = [[(held & ((1 << cell) - 1)).bit_count() for cell in range(cells)] for held in range(1 << cells)]
+    rules = passes.Rules(cells, abrupt, _room(cells), wins, np.array(rank, np.int8))
     return DarkBoard(game, rules, _information_states(rules))
 
 
@@ -188,8 +190,8 @@ def _enlarged(trie: passes.Trie, nodes: int) -> passes.Trie:
 
 
 def _room(cells: int) -> int:
-    """Return the most sequences of tries that fit one order of stones, by how many known stones are left to be tried."""
-    fitting = Counter({0: 1})
+    """Return the most sequences of tries that fit one order of stones."""
+    fitting = Counter({0: 1})  # by how many of the other's stones were not tried
     for _ in range((cells + 1) // 2):
         tried: Counter[int] = Counter()
         for left, many in fitting.items():

@@ -53,95 +53,109 @@ def _below(rules, trie, table, edge, untried):  # type: ignore[no-untyped-def]
     return node
 
 
+class Course(NamedTuple):
+    """Where a walk is, turn by turn: T turns, room for R sequences of tries that fit the stones so far."""
+
+    nodes: NDArray[np.int32]  # at which the seat to move may be  # [T, R]
+    here: NDArray[np.int64]  # how many these are  # [T]
+    edges: NDArray[np.int32]  # that it may have taken  # [T, R]
+    left: NDArray[np.int32]  # what it has not tried after each  # [T, R]
+    gone: NDArray[np.int64]  # how many these are  # [T]
+    branch: NDArray[np.int64]  # the cell where its stone was placed; C: the try failed  # [T]
+    stones: NDArray[np.int64]  # before the turn, by seat  # [T, 2]
+
+
+@njit(cache=True)
+def _arrive(rules, trie, course, turn, other):  # type: ignore[no-untyped-def]
+    """Write at which nodes the seat to move may be; return whether there was room in its trie."""
+    nodes, n = course.nodes[turn], 1
+    nodes[0] = 0
+    if turn >= 2:
+        n = course.gone[turn - 2]
+        table = trie.taken if course.branch[turn - 2] == rules.cells else trie.placed
+        for i in range(n):
+            nodes[i] = _below(rules, trie, table, course.edges[turn - 2, i], course.left[turn - 2, i])
+            if nodes[i] < 0:
+                return False
+    i = 0
+    while i < n and not rules.abrupt:  # it tries until it has placed a stone
+        untried = trie.untried[nodes[i]]
+        for cell in range(rules.cells):
+            if (untried & other) >> cell & 1:
+                edge = trie.first[nodes[i]] + rules.rank[untried, cell]
+                nodes[n] = _below(rules, trie, trie.taken, edge, untried & ~(1 << cell))
+                if nodes[n] < 0:
+                    return False
+                n += 1
+        i += 1
+    course.here[turn] = n
+    return True
+
+
+@njit(cache=True)
+def _try(rules, trie, course, turn, cells, reach):  # type: ignore[no-untyped-def]
+    """Write which edges lead on by a try at one of ``cells``, and return the sum of their reaches."""
+    n, total = 0, 0.0
+    for i in range(course.here[turn]):
+        node = course.nodes[turn, i]
+        untried = trie.untried[node]
+        for cell in range(rules.cells):
+            if (untried & cells) >> cell & 1:
+                edge = trie.first[node] + rules.rank[untried, cell]
+                course.edges[turn, n], course.left[turn, n] = edge, untried & ~(1 << cell)
+                total += reach[edge]
+                n += 1
+    course.gone[turn] = n
+    return total
+
+
+@njit(cache=True)
+def _course(rules):  # type: ignore[no-untyped-def]
+    """Return a course at its beginning."""
+    turns = 2 * rules.cells + 1
+    wide = (turns, rules.room)
+    nodes, edges, left = np.zeros(wide, np.int32), np.zeros(wide, np.int32), np.zeros(wide, np.int32)
+    counts = np.zeros(turns, np.int64), np.zeros(turns, np.int64), np.full(turns, -1)
+    return Course(nodes, counts[0], edges, left, counts[1], counts[2], np.zeros((turns + 1, 2), np.int64))
+
+
 @njit(cache=True)
 def walk(rules, tries, reach, own, gains):  # type: ignore[no-untyped-def]
-    """Return seat 0's expected return, and whether there was room; walks every order of stones.
+    """Return seat 0's expected return, and whether there was room in the tries; walks every order of stones.
 
     ``reach`` [2][E] is how likely a seat comes to an edge and takes it, as far as it decides. With ``own`` a seat,
     ``gains`` [E] gets what that seat earns where a match ends after an edge of its, times the other's reach. What is
     missing in ``tries`` is added to them.
     """
-    turns = 2 * rules.cells + 1
-    nodes = np.zeros((turns, rules.room), np.int32)  # at which the seat to move may be
-    edges = np.zeros((turns, rules.room), np.int32)  # that it may have taken
-    left = np.zeros((turns, rules.room), np.int32)  # what it has not tried then
-    count, taken, branch = np.zeros(turns, np.int64), np.zeros(turns, np.int64), np.zeros(turns, np.int64)
-    stones = np.zeros((turns + 1, 2), np.int64)  # before the turn
-    weight = np.ones(turns + 1)  # weight[k + 1]: the sum of reaches of edges[k]
-    value, turn, entering = 0.0, 0, True
+    course, full = _course(rules), (1 << rules.cells) - 1
+    weight = np.ones(2 * rules.cells + 2)  # weight[k + 1]: the sum of the reaches of turn k's edges
+    value, turn = 0.0, 0
     while turn >= 0:
         seat = turn & 1
-        trie, reaches, board, other = tries[seat], reach[seat], stones[turn, seat], stones[turn, 1 - seat]
-        if entering:
-            n = 1
-            if turn >= 2:
-                n = taken[turn - 2]
-                for i in range(n):
-                    edge = edges[turn - 2, i]
-                    failed = branch[turn - 2] == rules.cells
-                    node = _below(rules, trie, trie.taken if failed else trie.placed, edge, left[turn - 2, i])
-                    if node < 0:
-                        return value, False
-                    nodes[turn, i] = node
-            else:
-                nodes[turn, 0] = 0
-            if not rules.abrupt:  # it tries until it has placed a stone
-                i = 0
-                while i < n:
-                    node = nodes[turn, i]
-                    untried = trie.untried[node]
-                    for cell in range(rules.cells):
-                        if (untried & other) >> cell & 1:
-                            edge = trie.first[node] + rules.rank[untried, cell]
-                            below = _below(rules, trie, trie.taken, edge, untried & ~(1 << cell))
-                            if below < 0:
-                                return value, False
-                            nodes[turn, n] = below
-                            n += 1
-                    i += 1
-            count[turn], branch[turn], entering = n, -1, False
-        branch[turn] += 1
-        cell = branch[turn]
-        if cell > rules.cells or (cell == rules.cells and not rules.abrupt):
+        mine, other = course.stones[turn, seat], course.stones[turn, 1 - seat]
+        if course.branch[turn] < 0 and not _arrive(rules, tries[seat], course, turn, other):
+            return value, False
+        course.branch[turn] += 1
+        cell = course.branch[turn]
+        if cell > rules.cells - (not rules.abrupt):
+            course.branch[turn] = -1
             turn -= 1
             continue
-        n, total = 0, 0.0
-        if cell == rules.cells:  # a try that failed
-            for i in range(count[turn]):
-                untried = trie.untried[nodes[turn, i]]
-                for c in range(rules.cells):
-                    if (untried & other) >> c & 1:
-                        edge = trie.first[nodes[turn, i]] + rules.rank[untried, c]
-                        edges[turn, n], left[turn, n] = edge, untried & ~(1 << c)
-                        total += reaches[edge]
-                        n += 1
-            if n == 0:
-                continue
-        elif (board | other) >> cell & 1:
+        if cell < rules.cells and (mine | other) >> cell & 1:
             continue
-        else:
-            board |= 1 << cell
-            for i in range(count[turn]):
-                node = nodes[turn, i]
-                untried = trie.untried[node]
-                edge = trie.first[node] + rules.rank[untried, cell]
-                edges[turn, i], left[turn, i] = edge, untried & ~(1 << cell)
-                total += reaches[edge]
-            n = count[turn]
-        taken[turn], weight[turn + 1] = n, total
-        won = rules.wins[seat, board]
-        if not won and (board | other) != (1 << rules.cells) - 1:
-            stones[turn + 1, seat], stones[turn + 1, 1 - seat] = board, other
-            turn, entering = turn + 1, True
-        elif won:
-            paid = 1.0 - 2.0 * seat  # to seat 0
-            value += paid * total * weight[turn]
-            if own == seat:
-                for i in range(n):
-                    gains[edges[turn, i]] += weight[turn]
-            elif own >= 0 and turn > 0:
-                for i in range(taken[turn - 1]):
-                    gains[edges[turn - 1, i]] -= total
+        weight[turn + 1] = _try(
+            rules, tries[seat], course, turn, other if cell == rules.cells else 1 << cell, reach[seat]
+        )
+        mine |= (1 << cell) & full
+        if rules.wins[seat, mine]:
+            value += (1.0 - 2.0 * seat) * weight[turn + 1] * weight[turn]
+            if own >= 0:
+                last, paid = (turn, weight[turn]) if own == seat else (turn - 1, -weight[turn + 1])
+                for i in range(course.gone[last]):
+                    gains[course.edges[last, i]] += paid
+        elif (mine | other) != full and course.gone[turn]:
+            course.stones[turn + 1, seat], course.stones[turn + 1, 1 - seat] = mine, other
+            turn += 1
     return value, True
 
 
