@@ -183,9 +183,12 @@ def _enlarged(trie: passes.Trie, nodes: int) -> passes.Trie:
         return np.concatenate([part[:used], np.full(size - used, empty, np.int32)])
 
     return passes.Trie(
-        *(with_room(part, held, more, 0) for part in (trie.untried, trie.first, trie.parent)),
-        *(with_room(part, edges, wide, -1) for part in (trie.placed, trie.taken)),
-        trie.size,
+        untried=with_room(trie.untried, held, more, 0),
+        first=with_room(trie.first, held, more, 0),
+        parent=with_room(trie.parent, held, more, 0),
+        placed=with_room(trie.placed, edges, wide, -1),
+        taken=with_room(trie.taken, edges, wide, -1),
+        size=trie.size,
     )
 
 
