@@ -93,13 +93,15 @@ def _arrive(rules, trie, course, turn, other):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _try(rules, trie, course, turn, cells, reach):  # type: ignore[no-untyped-def]
-    """Write which edges lead on by a try at one of ``cells``, and return the sum of their reaches."""
+def _try(rules, trie, course, turn, branch, other, reach):  # type: ignore[no-untyped-def]
+    """Write which edges this branch of a turn leads along, and return the sum of their reaches."""
     n, total = 0, 0.0
+    failed = branch == rules.cells
+    low, high, cells = (0, branch, other) if failed else (branch, branch + 1, 1 << branch)
     for i in range(course.here[turn]):
         node = course.nodes[turn, i]
         untried = trie.untried[node]
-        for cell in range(rules.cells):
+        for cell in range(low, high):
             if (untried & cells) >> cell & 1:
                 edge = trie.first[node] + rules.rank[untried, cell]
                 course.edges[turn, n], course.left[turn, n] = edge, untried & ~(1 << cell)
@@ -124,8 +126,8 @@ def walk(rules, tries, reach, own, gains):  # type: ignore[no-untyped-def]
     """Return seat 0's expected return, and whether there was room in the tries; walks every order of stones.
 
     ``reach`` [2][E] is how likely a seat comes to an edge and takes it, as far as it decides. With ``own`` a seat,
-    ``gains`` [E] gets what that seat earns where a match ends after an edge of its, times the other's reach. What is
-    missing in ``tries`` is added to them.
+    ``gains`` [E] gets what that seat earns where a match ends after an edge of its, times the other's reach:
+    where that is 0, nothing is walked. What is missing in ``tries`` is added to them.
     """
     course, full = _course(rules), (1 << rules.cells) - 1
     weight = np.ones(2 * rules.cells + 2)  # weight[k + 1]: the sum of the reaches of turn k's edges
@@ -143,9 +145,7 @@ def walk(rules, tries, reach, own, gains):  # type: ignore[no-untyped-def]
             continue
         if cell < rules.cells and (mine | other) >> cell & 1:
             continue
-        weight[turn + 1] = _try(
-            rules, tries[seat], course, turn, other if cell == rules.cells else 1 << cell, reach[seat]
-        )
+        weight[turn + 1] = _try(rules, tries[seat], course, turn, cell, other, reach[seat])
         mine |= (1 << cell) & full
         if rules.wins[seat, mine]:
             value += (1.0 - 2.0 * seat) * weight[turn + 1] * weight[turn]
@@ -153,7 +153,7 @@ def walk(rules, tries, reach, own, gains):  # type: ignore[no-untyped-def]
                 last, paid = (turn, weight[turn]) if own == seat else (turn - 1, -weight[turn + 1])
                 for i in range(course.gone[last]):
                     gains[course.edges[last, i]] += paid
-        elif (mine | other) != full and course.gone[turn]:
+        elif (mine | other) != full and course.gone[turn] and (own in (seat, NOBODY) or weight[turn + 1] > 0.0):
             course.stones[turn + 1, seat], course.stones[turn + 1, 1 - seat] = mine, other
             turn += 1
     return value, True
