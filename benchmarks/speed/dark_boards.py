@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.dark_boards [--seconds 110] [--json]
 
-Each game has a process of its own. CFR+ runs for so many seconds of the processor, or until the value is known to
+Each game has a process of its own. Predictive CFR+ runs for so many seconds of the processor, or until the value is known to
 0.00005: the bounds are what the average policies guarantee. OpenSpiel's exploitability stands beside it in the small
 abrupt games, where its information states are the same: in a classical game ("reveal-nothing") its strings have
 the number of all tries, and so tell a seat how often the other failed.
@@ -76,7 +76,7 @@ def _by_openspiel(game: str) -> float:
 def dark_lines(result: dict[str, Any]) -> list[str]:
     """Return the table in Markdown."""
     lines = ["| game | states | found in | exploitability of uniform play | in | from OpenSpiel's |"]
-    lines[0] += " value to the first seat | published | iterations of CFR+ | in | peak memory |"
+    lines[0] += " value to the first seat | published | iterations | in | peak memory |"
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
     for row in result["rows"]:
         difference = "–" if row["difference"] is None else f"{row['difference']:.0e}"

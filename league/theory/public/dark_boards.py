@@ -115,22 +115,24 @@ class Solved(NamedTuple):
 
 
 def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
-    """Yield, every so many iterations of CFR+ with linear weights, between what the value of the game lies.
+    """Yield, every so many iterations of predictive CFR+, between what the value of the game lies.
 
-    Seats learn in turns. The bounds are the average policies' worst cases, so they hold whatever is left to learn.
+    Seats learn in turns, and iteration t weighs t^4 in their averages. The bounds are the average policies' worst cases, so they hold whatever is left to learn.
     """
     policies = board.uniform()
     regrets, summed, reach, gains = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
     for trie, policy, reached in zip(board.tries, policies, reach, strict=True):
         passes.reaches(trie, policy, reached)
+    total = 0.0
     for iteration in range(1, iterations + 1):
+        share = float(iteration**4)
+        total += share
         for seat, trie in enumerate(board.tries):
             gains[seat][:] = 0.0
             passes.walk(board.rules, board.tries, (reach[0], reach[1]), seat, gains[seat])
-            passes.learn(trie, gains[seat], policies[seat], regrets[seat], summed[seat], reach[seat], float(iteration))
+            passes.learn(trie, gains[seat], policies[seat], regrets[seat], summed[seat], reach[seat], share)
             passes.reaches(trie, policies[seat], reach[seat])
         if iteration % every == 0:
-            total = iteration * (iteration + 1) / 2.0
             first, second = _answers(board, (summed[0] / total, summed[1] / total))
             yield Solved(iteration, -second, first)
 

@@ -189,7 +189,9 @@ def best_response(trie, gains):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def learn(trie, gains, policy, regret, summed, reach, share):  # type: ignore[no-untyped-def]
-    """Take a step of CFR+ (Tammelin 2014) from a seat's gains [E]: update ``regret`` and ``policy`` [E].
+    """Take a step of predictive CFR+ from a seat's gains [E]: update ``regret`` and ``policy`` [E].
+
+    The next gains are foreseen to be these (Farina, Kroer and Sandholm 2021, arXiv 2007.14358).
 
     ``summed`` [E] gets ``share`` times the reach of the policy before the step.
     """
@@ -206,8 +208,10 @@ def learn(trie, gains, policy, regret, summed, reach, share):  # type: ignore[no
             summed[edge] += share * reach[edge]
         total = 0.0
         for edge in range(first, last):
-            regret[edge] = max(0.0, regret[edge] + gains[edge] - mean)
-            total += regret[edge]
+            gain = gains[edge] - mean
+            regret[edge] = max(0.0, regret[edge] + gain)
+            policy[edge] = max(0.0, regret[edge] + gain)
+            total += policy[edge]
         for edge in range(first, last):
-            policy[edge] = regret[edge] / total if total > 0.0 else 1.0 / (last - first)
+            policy[edge] = policy[edge] / total if total > 0.0 else 1.0 / (last - first)
         worth[node], last = mean, first
