@@ -117,7 +117,8 @@ class Solved(NamedTuple):
 def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
     """Yield, every so many iterations of predictive CFR+, between what the value of the game lies.
 
-    Seats learn in turns, and iteration t weighs t^4 in their averages. The bounds are the average policies' worst cases, so they hold whatever is left to learn.
+    Seats learn in turns, and iteration t weighs t^4 in their averages. The bounds are the average
+    policies' worst cases, so they hold whatever is left to learn.
     """
     policies = board.uniform()
     regrets, summed, reach, gains = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
