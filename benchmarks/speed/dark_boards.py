@@ -1,6 +1,6 @@
 """Dark hex and phantom tic-tac-toe exactly: exploitability of uniform play, values of games, and what both cost.
 
-    python -m benchmarks.speed.dark_boards [--seconds 110] [--json]
+    python -m benchmarks.speed.dark_boards [--seconds 70] [--json]
 
 Each game has a process. Predictive CFR+ runs for so many seconds of the processor, or until the value is known
 to 0.00005: the bounds are what the average policies guarantee. OpenSpiel's exploitability stands beside it in the small
@@ -28,7 +28,7 @@ GAMES = {  # and the published value to the first seat, and whether OpenSpiel's 
     "phantom_ttt": (0.6667, False),
 }
 KNOWN = 5e-5  # between the bounds of a value that is known
-EVERY = 20  # iterations between two looks
+EVERY = 10  # iterations between two looks
 
 
 def measured(game: str, seconds: float) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def dark_lines(result: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=110.0, help="of CFR+ a game")
+    parser.add_argument("--seconds", type=float, default=70.0, help="of CFR+ a game")
     parser.add_argument("--only", choices=GAMES, help="one game, in this process")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
