@@ -138,6 +138,7 @@ def test_what_was_killed_ends_as_it_would_have(tmp_path):
     assert breed(None, tmp_path / "killed", lambda _: None).record() == whole
 
 
+@pytest.mark.thorough
 def test_what_was_killed_in_the_first_iteration_of_its_root_ends_as_it_would_have(tmp_path, monkeypatch):
     """The root has a checkpoint from iteration 0 on, before there is anything that members could share."""
     config = load(str(settings(tmp_path)), ["descent.generations=1", "iterations=2"])
