@@ -84,6 +84,7 @@ setup(
             "pandas>=2.2",
             "openai>=3.0",
             "nbclient>=0.10",
+            "numba>=0.63",
             "ipykernel>=7.0",
         ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
@@ -97,6 +98,7 @@ setup(
         "verifiers": ["verifiers>=0.1.10", "datasets>=3.0"],
         "openenv": ["openenv>=0.10"],
         "mcp": ["mcp>=1.10,<2"],
+        "compiled": ["numba>=0.63"],  # exact figures of dark hex and phantom tic-tac-toe
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],
     },

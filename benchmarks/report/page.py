@@ -14,6 +14,7 @@ from benchmarks.report.rows import Row, by_repeat, by_seed
 from benchmarks.simulations.defence_tabular import defence_lines
 from benchmarks.simulations.textarena_entries import entry_lines
 from benchmarks.simulations.until_decided import decided_lines
+from benchmarks.speed.dark_boards import dark_lines
 from benchmarks.speed.large_games import large_lines
 from benchmarks.studies.language.injections import injection_lines
 from games.common.files import atomic_write
@@ -216,6 +217,7 @@ WRITERS: Any = {
     "injections": injection_lines,
     "entries": entry_lines,
     "large": large_lines,
+    "dark": dark_lines,
 }
 
 

@@ -41,7 +41,7 @@ PLAIN = (
     "objective.kl_old=0.5",
     "objective.entropy=0",
 )
-MAGNET = ("objective.magnet=0.15", "objective.magnet_every=5", "objective.magnet_uniform=0.1", "objective.kl_old=2.0")
+MAGNET = ("objective.magnet=0.15", "objective.magnet_every=5", "objective.magnet_uniform=0.1")
 CONDITIONS = (
     drawn_by("newest self alone", self_play=1.0),
     drawn_by("past selves", "matchmaking.opponents=2", self_play=0.5, fictitious=0.5),

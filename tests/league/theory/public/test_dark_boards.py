@@ -1,0 +1,97 @@
+"""Dark hex and phantom tic-tac-toe: exploitabilities are those of OpenSpiel's states, walked one by one."""
+
+import numpy as np
+import pyspiel
+import pytest
+from open_spiel.python import policy as openspiel_policy
+from open_spiel.python.algorithms.exploitability import exploitability as exploitability_by_openspiel
+
+pytest.importorskip("numba")
+
+from games.common.errors import UsageError
+from league.theory.exact.sequence_form import enumerated
+from league.theory.public import dark_boards
+
+HEX = "dark_hex(num_rows={},num_cols={},gameversion={})"
+ABRUPT = HEX.format(2, 2, "adh")
+
+
+def rows_of(board, policies, state):
+    """Return what a policy does at a state of OpenSpiel's, by the stones and tries that led there: [legal]."""
+    stones, nodes = [0, 0], [0, 0]
+    for seat, move in [(item.player, item.action) for item in state.full_history()]:
+        trie, node = board.tries[seat], nodes[seat]
+        edge = trie.first[node] + (int(trie.untried[node]) & ((1 << move) - 1)).bit_count()
+        placed = not stones[1 - seat] >> move & 1
+        nodes[seat] = int((trie.placed if placed else trie.taken)[edge])
+        stones[seat] |= placed << move
+    seat = state.current_player()
+    first = board.tries[seat].first[nodes[seat]]
+    return policies[seat][first : first + len(state.legal_actions())]
+
+
+def below(state):
+    """Yield a state and all those after it in which a seat moves."""
+    if not state.is_terminal():
+        yield state
+        for move in state.legal_actions():
+            yield from below(state.child(move))
+
+
+@pytest.mark.thorough  # compiling takes seconds where nothing is cached
+@pytest.mark.parametrize("seed", range(3))
+def test_an_abrupt_game_is_as_exploitable_as_openspiel_says(seed):
+    game, board = pyspiel.load_game(ABRUPT), dark_boards.dark_board(ABRUPT)
+    policies = board.drawn(np.random.default_rng(seed))
+    table = openspiel_policy.TabularPolicy(game)
+    for state in below(game.new_initial_state()):
+        row = table.policy_for_key(state.information_state_string())
+        row[:] = 0.0
+        row[state.legal_actions()] = rows_of(board, policies, state)
+    assert board.information_states == len(table.state_lookup)
+    assert dark_boards.exploitability(board, policies) == pytest.approx(
+        exploitability_by_openspiel(game, table), abs=1e-9
+    )
+
+
+def seen(state, seat):
+    """Return OpenSpiel's information state without its count of all tries, which the game does not reveal."""
+    lines = state.information_state_string(seat).split("\n")
+    return "\n".join([*lines[:-2], lines[-1]])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("shape", [(2, 2, "cdh"), (2, 2, "adh"), (2, 3, "cdh")])
+def test_values_are_those_of_the_sequence_form(shape):
+    name = HEX.format(*shape)
+    root, board = pyspiel.load_game(name).new_initial_state(), dark_boards.dark_board(name)
+    policies = board.drawn(np.random.default_rng(7))
+    form = enumerated(name, root, seen)
+    rows = {(s.current_player(), seen(s, s.current_player())): rows_of(board, policies, s) for s in below(root)}
+    behaviour = [rows[key] for key in form.keys]
+    assert board.information_states == len(form.keys)
+    assert dark_boards.value(board, policies) == pytest.approx(form.values(behaviour)[0], abs=1e-12)
+    assert dark_boards.best_responses(board, policies) == pytest.approx(form.best_responses(behaviour), abs=1e-12)
+
+
+@pytest.mark.thorough
+def test_the_bounds_of_a_value_close_on_it():
+    """The first seat wins classical dark hex of 2 × 2 cells, and half a match of the abrupt one."""
+    for name, value in ((HEX.format(2, 2, "cdh"), 1.0), (ABRUPT, 0.5)):
+        *_, solved = dark_boards.solve(dark_boards.dark_board(name), 300, 100)
+        assert solved.low - 1e-9 <= value <= solved.high + 1e-9
+        assert solved.high - solved.low < 1e-3
+
+
+@pytest.mark.slow
+def test_three_by_three_cells_have_as_many_states_as_were_published():
+    """The counts of nashbench are 6.07 and 5.99 million."""
+    assert dark_boards.dark_board("dark_hex").information_states == 6_072_917
+    assert round(dark_boards.dark_board("phantom_ttt").information_states, -4) == 5_990_000
+
+
+def test_who_has_no_numba_is_told(monkeypatch):
+    monkeypatch.setattr(dark_boards, "passes", None)
+    assert dark_boards.dark_board("kuhn_poker") is None
+    with pytest.raises(UsageError, match="pip install numba"):
+        dark_boards.dark_board(ABRUPT)
