@@ -8,6 +8,7 @@ picture of the last has been read.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import pickle
 import select
@@ -23,6 +24,8 @@ from league.training.board.event_file import image_record
 from league.training.board.figures.canvas import Pixels, pixels
 
 LETTERS = 200  # of an error
+# Objects made between two searches for garbage: a figure is thousands of them, all alive until it is drawn.
+OBJECTS_BETWEEN_SEARCHES = 20_000
 WAKES_AFTER = 2.0  # seconds until an idle painter looks whether its parent is still there
 
 PR_SET_PDEATHSIG = 1  # Linux's prctl(2): killed with the run's thread that ordered figures, also while it is stopped
@@ -56,9 +59,12 @@ def main(parent: int, niceness: int) -> None:
     # What a figure prints must not come between the pictures.
     orders, pictures = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
     while _is_ordered(parent) and (order := _read(orders)) is not None:
         pickle.dump(paint(order), pictures)
         pictures.flush()
+        if not gc.get_freeze_count():  # matplotlib is imported now, and stays: no search looks through it again
+            gc.freeze()
 
 
 def paint(order: Order) -> Picture:

@@ -71,10 +71,13 @@ def tidy(axes: Any, title: str = "", y_label: str = "", x_label: str = "") -> No
     for axis in (axes.xaxis, axes.yaxis):
         if isinstance(axis.get_major_locator(), _automatic()):
             axis.set_major_locator(MaxNLocator(4 if axis is axes.xaxis else 3, integer=axis is axes.xaxis))
-    if title:
-        axes.set_title(plain(title), fontsize=MEDIUM, loc="left", color=INK, pad=3)
+    if title:  # its height is given, as looking for the lowest free one measures every tick's label again
+        axes.set_title(plain(title), fontsize=MEDIUM, loc="left", color=INK, y=1.0, pad=3)
     axes.set_ylabel(y_label, fontsize=SMALL, color=INK, labelpad=2)
     axes.set_xlabel(x_label, fontsize=SMALL, color=INK, labelpad=1)
+    for axis in (axes.xaxis, axes.yaxis):
+        if not axis.get_label_text():  # nor is room sought for no label
+            axis.set_label_coords(0.0, 0.0)
 
 
 def _automatic() -> type:
