@@ -93,11 +93,10 @@ def commands() -> str:
         "A command's `--help` has every option, and more examples. With `--json` it prints one JSON document.",
     ]
     for group, own in GROUPS.items():
-        lines += ["", f"## {TITLES[group]}"]
+        lines += ["", f"## {TITLES[group]}", ""]
         for name, sentence in own.items():
-            place = f"league {written(name)}"
-            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES[:1]]
-            lines += ["", f"**{place}**: {sentence}.", "", "```sh", *examples, "```"]
+            example = f"league {written(name)} {find(name).EXAMPLES[0]}".strip()
+            lines.append(f"- `{example}`: {sentence}.")
     return "\n".join(lines) + "\n"
 
 
