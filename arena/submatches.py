@@ -12,7 +12,7 @@ from arena.records import Cast, Episode, MatchRequest, Start
 from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
-from games.spec import Game, IsSubmatch, OpensSubmatches, Submatch
+from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches
 
 
 def begin_match(game: Game, request: MatchRequest) -> None:
@@ -120,7 +120,7 @@ class Submatches:
     def close(self, episodes: Sequence[Episode]) -> None:
         """Record the episodes of the requests that ``requests`` returned, and give the game their outcomes."""
         self._episodes += episodes
-        self._game.record_outcomes([episode.outcome for episode in episodes])
+        tell_of_submatches(self._game, [*map(attempt_of, episodes)])
 
     def with_children(self, episode: Episode) -> Episode:
         """Return the parent's finished episode with all submatches, to which the parent's game now pays rewards."""
@@ -131,8 +131,8 @@ class Submatches:
     def _child(self, number: int, turns: int, submatch: Submatch) -> MatchRequest:
         request, cast, deal_seed, start = self._request, self._cast_of(submatch.game), self._request.deal_seed, ""
         if submatch.start:  # a task is one start, no matter who writes it and in which deal
-            deal_seed = derive_seed("task", submatch.game, submatch.task)
-            start = Start(submatch.game, deal_seed, submatch.task).name
+            stored = task_start(submatch.game, submatch.task)
+            deal_seed, start = stored.seed, stored.name
         return MatchRequest(
             index=number,
             game=submatch.game,
@@ -156,6 +156,11 @@ class Submatches:
         return self._cast[game]
 
 
+def task_start(game: str, task: str) -> Start:
+    """Return the start of a task as text, which is one whoever writes it and in which deal."""
+    return Start(game, derive_seed("task", game, task), task)
+
+
 def start_submatch(game: Game, request: MatchRequest) -> None:
     """Start a submatch with its parent's task. Raises UsageError for a game that cannot be a submatch."""
     if not isinstance(game, IsSubmatch):
@@ -163,6 +168,13 @@ def start_submatch(game: Game, request: MatchRequest) -> None:
             f"{game.spec.name} cannot be a submatch of another match: give it the methods of games.spec.IsSubmatch."
         )
     game.start_submatch(request.task)
+
+
+def attempt_of(episode: Episode) -> Attempt:
+    """Return what a parent may know of a submatch that is over."""
+    calls = [turn for turn in episode.turns if turn.tool]
+    answers = [turn.action for turn in episode.turns if turn.action is not None and not turn.tool]
+    return Attempt(episode.outcome, " ".join(answers) if episode.outcome else "", len(calls))
 
 
 def submatch_outcome(game: Game) -> str:

@@ -117,6 +117,15 @@ class TakesTasks(Protocol):
 
 
 @runtime_checkable
+class LeavesTasks(TakesTasks, Protocol):
+    """A Game of tasks a failed attempt at which is a task of its own, as a repair that repairs nothing is a new bug."""
+
+    def left_task(self) -> str:
+        """Return the task that a match which is over leaves, as ``start_task`` takes it; "" for none."""
+        ...
+
+
+@runtime_checkable
 class WritesTasks(Protocol):
     """A Game whose match writes tasks, each of which it opens for others to attempt."""
 

@@ -30,7 +30,7 @@ from pettingzoo.utils import wrappers
 
 from games.common.errors import UsageError
 from games.registry import make_game
-from games.spec import Choices, FreeText, Game, OpensSubmatches, Submatch, choice_game
+from games.spec import Attempt, Choices, FreeText, Game, OpensSubmatches, Submatch, choice_game, tell_of_submatches
 from games.tensors import seat_tensor
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
@@ -43,8 +43,8 @@ CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWINGS for
 class Teammates(Protocol):
     """Plays the matches that a match opens for other roles, which are no agents of its environment."""
 
-    def play(self, submatches: Sequence[Submatch], seed: int, first: int) -> Sequence[str]:
-        """Play matches side by side and return their outcomes, in order.
+    def play(self, submatches: Sequence[Submatch], seed: int, first: int) -> Sequence[Attempt]:
+        """Play matches side by side and return how they ended, in order.
 
         ``seed`` belongs to the match that opened them, and ``first`` how many it had opened before.
         """
@@ -145,7 +145,7 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         if self._teammates is not None and isinstance(self._game, OpensSubmatches):
             opened = self._game.submatches()
             if opened:
-                self._game.record_outcomes(self._teammates.play(opened, self._match_seed, self._opened))
+                tell_of_submatches(self._game, self._teammates.play(opened, self._match_seed, self._opened))
             self._opened += len(opened)
         self._cumulative_rewards[agent] = 0.0
         self.rewards = dict(zip(self.possible_agents, self._game.rewards(), strict=True))

@@ -218,6 +218,31 @@ class OpensSubmatches(Protocol):
         ...
 
 
+class Attempt(NamedTuple):
+    """A submatch that is over, as far as its parent may know it."""
+
+    outcome: str  # "" where it was forfeited
+    answer: str = ""  # the actions of its seats, one after another
+    calls: int = 0  # of tools
+
+
+@runtime_checkable
+class ReadsAttempts(Protocol):
+    """A Game whose matches open submatches and learn what was answered there, not the outcomes alone."""
+
+    def record_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Take the attempts at ``submatches()``, in that order, in place of ``record_outcomes``."""
+        ...
+
+
+def tell_of_submatches(game: OpensSubmatches, attempts: Sequence[Attempt]) -> None:
+    """Tell a match how the submatches ended that its last action opened."""
+    if isinstance(game, ReadsAttempts):
+        game.record_attempts(attempts)
+    else:
+        game.record_outcomes([attempt.outcome for attempt in attempts])
+
+
 @runtime_checkable
 class IsSubmatch(Protocol):
     """A Game that other matches open. It is reset with its parent's deal seed.

@@ -139,6 +139,7 @@ class Call:
         end all that are still to come are cancelled.
         """
         results = asyncio.gather(*map(asyncio.wrap_future, futures))
+        results.add_done_callback(_looked_at)
         watch = asyncio.ensure_future(self._watch())
         try:
             await asyncio.wait((results, watch), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -149,14 +150,19 @@ class Call:
             raise TimeoutError
         finally:
             watch.cancel()
-            if not results.cancel() and not results.cancelled():
-                results.exception()  # else asyncio says that nobody has looked at it
+            results.cancel()  # which does nothing where all have come and the loop has not told it yet
             for future in futures:
                 future.cancel()
 
     async def _watch(self) -> None:
         while not await self._request.is_disconnected():
             await asyncio.sleep(LOOK)
+
+
+def _looked_at(ended: asyncio.Future[list[Result]]) -> None:
+    """Take note of how futures ended, for asyncio reports an error that nobody has looked at."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def application(pages: Mapping[tuple[str, str], Page], listed: str, is_ours: Callable[[str], bool]) -> ASGIApp:

@@ -10,7 +10,16 @@ from typing import Literal, NamedTuple
 
 from games.abilities import TakesTasks
 from games.registry import make_game
-from games.spec import Choices, Game, HasScripts, IsSubmatch, OpensSubmatches, Submatch
+from games.spec import (
+    Attempt,
+    Choices,
+    Game,
+    HasScripts,
+    IsSubmatch,
+    OpensSubmatches,
+    Submatch,
+    tell_of_submatches,
+)
 
 Make = Callable[[], Game]
 Position = tuple[object, ...]  # all that is to be seen of a match, in the order of ``_PARTS``
@@ -73,7 +82,7 @@ class Trial:
     def answer(self, game: Game) -> None:
         """Play at random the submatches that the last action opened."""
         if game.spec.submatch_games and isinstance(game, OpensSubmatches) and (opened := game.submatches()):
-            game.record_outcomes([_outcome(submatch, self._seed or 0) for submatch in opened])
+            tell_of_submatches(game, [_attempt(submatch, self._seed or 0) for submatch in opened])
 
     @property
     def where(self) -> str:
@@ -119,8 +128,9 @@ def random_action(game: Game, rng: random.Random) -> str:
     return actions.read(f"I say {rng.randrange(10)}.") or str(rng.randrange(10))
 
 
-def _outcome(submatch: Submatch, seed: int) -> str:
-    """Play a submatch at random; return its outcome."""
+def _attempt(submatch: Submatch, seed: int) -> Attempt:
+    """Play a submatch at random; return how it ended."""
+    said: list[str] = []
     game, rng = make_game(submatch.game), random.Random(seed)
     game.reset(seed)
     if isinstance(game, TakesTasks):
@@ -128,8 +138,9 @@ def _outcome(submatch: Submatch, seed: int) -> str:
     elif isinstance(game, IsSubmatch):
         game.start_submatch(submatch.task)
     while game.to_act() is not None:
-        game.apply(random_action(game, rng))
-    return game.outcome() if isinstance(game, IsSubmatch) else f"{game.returns()[0]:g}"
+        said.append(random_action(game, rng))
+        game.apply(said[-1])
+    return Attempt(game.outcome() if isinstance(game, IsSubmatch) else f"{game.returns()[0]:g}", " ".join(said))
 
 
 def position_of(game: Game) -> Position:

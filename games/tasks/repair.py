@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText
-from games.tasks.admission import hidden_tests, passes
+from games.tasks.admission import Refused, hidden_tests, passes
 from games.tasks.bugs import RepairTask, admit_repair_task, deal_bug, replace_word
 from games.tasks.checker import outcomes
 from games.tasks.held_out_bugs import HELD_OUT
@@ -61,6 +61,16 @@ class Repair(TaskGame):
     def task_size(self) -> int:
         """Return the number of words of the right program."""
         return len(self._task.right.solution.split())
+
+    def left_task(self) -> str:
+        """Return what a failed repair left as a bug of the same program: self-play SWE-RL's higher-order bug."""
+        if not self._over() or self._solved():
+            return ""
+        try:
+            left = admit_repair_task(RepairTask(self._task.right, self._written()).text())
+        except Refused:
+            return ""
+        return "" if left == self._task else left.text()
 
     def actions(self) -> Choices | FreeText:
         """Return places or words, or what a program looks like."""
@@ -127,7 +137,10 @@ class Repair(TaskGame):
         return len(self._actions) == (1 if self._in_words else 2)
 
     def _solved(self) -> bool:
-        program = self._actions[0]
-        if not self._in_words:
-            program = replace_word(self._task.bug, int(program) - 1, self._actions[1])
-        return passes(program, (*self._task.right.tests, *hidden_tests(self._task.right)))
+        return passes(self._written(), (*self._task.right.tests, *hidden_tests(self._task.right)))
+
+    def _written(self) -> str:
+        """Return the program of a match that is over."""
+        if self._in_words:
+            return self._actions[0]
+        return replace_word(self._task.bug, int(self._actions[0]) - 1, self._actions[1])

@@ -134,6 +134,21 @@ class StartsConfig(Section):
     forgetting: Share = Field(
         0.9, description="weight that a start's earlier matches keep from one iteration that plays it to the next"
     )
+    middles: Count = Field(
+        0,
+        description="matches of each game and iteration that leave a start in their middle: their deal, played up to a "
+        "turn that is drawn",
+    )
+    failures: Count = Field(
+        0,
+        description="failed attempts of each game and iteration that leave their task, in games where they do, as "
+        "repair: what a failed repair made of the program is a new bug",
+    )
+    alike: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        1.0,
+        description="a written task is not kept where its text has this share of its neighbouring characters in common "
+        "with one in the pool; 1: only the same text is not",
+    )
     score: Literal["value_loss", "regret"] = Field(
         "value_loss",
         description="plr: mean distance of a match's return from the mean before it, or distance from the best "
@@ -180,7 +195,7 @@ class CurriculumConfig(Section):
     high: Share = Field(0.9, description="a score above this is high")
     solved: Share = Field(0.9, description="a game is trivial if at least this share of the scores is high")
     margin: Share = Field(0.0, description="a score is better if it exceeds the control's by more than this")
-    better: Share = Field(0.1, description="a game is impossible if at most this share of the scores is better")
+    better: Share = Field(0.0, description="a game is impossible if at most this share of the scores is better")
     sufficient: Share = Field(0.75, description="a game is also trivial if the control's mean score is at least this")
     active: Positive | None = Field(
         None, description="most games that are trained at a time, drawn from those that pass"
@@ -226,6 +241,12 @@ class DescentConfig(Section):
         "population-based training; merge, cross: from several parents' weights; generations: from the last "
         "generation's play",
     )
+    between: BreedingRuleName | None = Field(
+        None,
+        description="the rule in place of descent.rule after every descent.every generations, as XLand breeds within a "
+        "generation of its own and distils between two of them",
+    )
+    every: Positive = Field(4, description="between: generations by descent.rule from one use of it to the next")
     members: Annotated[int, Field(ge=2, le=64)] = Field(4, description="runs of a generation")
     generations: Positive = Field(5, description="generations; iterations are spread over them evenly")
     confidence: float = Field(

@@ -1,7 +1,6 @@
 """Slow players and games that are played elsewhere wait beside all other play, within limits."""
 
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -18,14 +17,14 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.population.players.scripted import register, scripted_player
 
-LIMITS = CallLimits("slow", timeout=0.3, in_flight=64)
+LIMITS = CallLimits("slow", timeout=1.0, in_flight=64)
 
 
 class Slow(Random):
-    """Answers as ``Random`` does, after a while; some of its requests, by number, hang until it is told."""
+    """Answers as ``Random`` does, the first requests together; some, by number, hang until it is told."""
 
-    def __init__(self, seconds=0.0, hangs=()):
-        self.seconds, self.hangs, self.asked, self.together = seconds, hangs, 0, 0
+    def __init__(self, first=1, hangs=()):
+        self.first, self.hangs, self.asked, self.together = threading.Barrier(first), hangs, 0, 0
         self.release, self._lock, self._under_way = threading.Event(), threading.Lock(), 0
 
     def sample(self, requests):
@@ -33,8 +32,9 @@ class Slow(Random):
             self.asked, self._under_way = self.asked + 1, self._under_way + 1
             self.together, number = max(self.together, self._under_way), self.asked
         if number in self.hangs:
-            self.release.wait(10.0)
-        time.sleep(self.seconds)
+            self.release.wait(60.0)
+        if number <= self.first.parties:
+            self.first.wait(60.0)
         replies = super().sample(requests)
         with self._lock:
             self._under_way -= 1
@@ -52,17 +52,15 @@ def kuhn(engine, matches=32, in_flight=64, game=lambda: make_game("kuhn_poker"),
 
 
 def test_replies_are_those_of_the_player_and_come_side_by_side():
-    expected, slow = kuhn(Random()), Slow(0.05)
-    started = time.perf_counter()
-    assert kuhn(Beside(slow, LIMITS)) == expected
-    replies = sum(len(episode.turns) for episode in expected)
-    assert time.perf_counter() - started < 0.5 * 0.05 * replies
-    assert slow.asked == replies
+    expected, slow = kuhn(Random()), Slow(32)
+    assert kuhn(Beside(slow, LIMITS._replace(timeout=60.0))) == expected
+    assert slow.together >= 32
+    assert slow.asked == sum(len(episode.turns) for episode in expected)
 
 
 def test_no_more_calls_run_at_once_than_its_limits_allow():
-    slow = Slow(0.005)
-    kuhn(Beside(slow, LIMITS._replace(in_flight=3)), matches=12)
+    slow = Slow(3)
+    kuhn(Beside(slow, LIMITS._replace(timeout=60.0, in_flight=3)), matches=12)
     assert slow.together == 3
 
 
@@ -106,41 +104,40 @@ def test_what_the_user_did_wrong_is_said_as_it_is():
         kuhn(Beside(Wrong(), LIMITS))
 
 
+LOCK = threading.Lock()
+
+
 class Elsewhere:
-    """Kuhn poker as another system plays it: some of its moves, by number, hang."""
+    """Kuhn poker as another system plays it: some of its moves, by number, hang, and the first wait for each other."""
 
     tree = None
 
-    def __init__(self, moves, hangs=(), release=None, seconds=0.02):
-        self._game, self._moves, self._hangs, self._release, self._seconds = (
-            make_game("kuhn_poker"),
-            moves,
-            hangs,
-            release,
-            seconds,
-        )
-        self.spec = replace(self._game.spec, elsewhere=0.3)
+    def __init__(self, moves, hangs=(), release=None, first=None):
+        self._game, self._moves, self._hangs, self._release = make_game("kuhn_poker"), moves, hangs, release
+        self._first = first or threading.Barrier(1)
+        self.spec = replace(self._game.spec, elsewhere=1.0)
 
     def __getattr__(self, name):
         return getattr(self._game, name)
 
     def apply(self, action):
-        self._moves.append(action)
-        if len(self._moves) in self._hangs:
-            self._release.wait(10.0)
-        time.sleep(self._seconds)
+        with LOCK:
+            self._moves.append(action)
+            number = len(self._moves)
+        if number in self._hangs:
+            self._release.wait(60.0)
+        elif number <= self._first.parties:
+            self._first.wait(60.0)
         self._game.apply(action)
 
 
 def test_moves_of_a_game_elsewhere_are_made_side_by_side_and_a_match_whose_move_hangs_begins_again():
     release, moves, expected = threading.Event(), [], kuhn(Random())
-    started = time.perf_counter()
-    episodes = kuhn(Random(), game=lambda: Elsewhere(moves, {7}, release))
-    seconds = time.perf_counter() - started
+    first = threading.Barrier(24)
+    episodes = kuhn(Random(), game=lambda: Elsewhere(moves, {30}, release, first))
     release.set()
     assert [episode._replace(failed=()) for episode in episodes] == expected
     assert sum(len(episode.failed) for episode in episodes) == 1
-    assert seconds < 0.3 + 0.5 * 0.02 * len(moves)
 
 
 def test_a_game_elsewhere_that_always_fails_is_named():

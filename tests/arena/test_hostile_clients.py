@@ -295,6 +295,7 @@ with Completions(lm, "main") as completions:
 """
 
 
+@pytest.mark.thorough
 def test_many_long_choices_take_bounded_memory():
     """10,000 choices of 1,000 characters took 21 GB; what is answered takes less than 600 MB."""
     ended = subprocess.run(

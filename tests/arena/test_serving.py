@@ -1,21 +1,25 @@
 """A model behind OpenAI's API: what OpenAI's own client reads, whose log-probs they are, and what is refused how."""
 
+import asyncio
+import gc
 import itertools
 import json
 import random
 import socket
+from concurrent.futures import Future
 from http.client import HTTPConnection
 from math import exp
 
 import openai
 import pytest
+from starlette.requests import Request
 from support.models.pocket import allowed_tokens, plain_logprobs
 
 from arena.lm.decoding.decode import generate
 from arena.serving.chat_server import ChatServer
 from arena.serving.completions import Completions
 from arena.serving.requests import Served
-from arena.serving.web_pages import MAX_BODY
+from arena.serving.web_pages import MAX_BODY, Call, Workload
 from roles.truncation import NO_TRUNCATION
 
 CHAT = [{"role": "system", "content": "You play cards."}, {"role": "user", "content": "Your card: J"}]
@@ -217,6 +221,37 @@ def test_a_broken_model_is_an_error_of_the_server(lm, capsys):
                 with pytest.raises(openai.InternalServerError, match="numbers that are not finite"):
                     client.chat.completions.create(model="broken", messages=CHAT, extra_body=extra)
     assert "a request failed" in capsys.readouterr().err
+
+
+def test_what_comes_at_the_last_moment_is_had_or_withdrawn(caplog):
+    """Whichever step of the loop it comes in: a turn that is neither is lost for its whole time."""
+
+    async def nothing():
+        await asyncio.sleep(60)
+
+    async def waited(steps):
+        loop, call = (
+            asyncio.get_running_loop(),
+            Call(Request({"type": "http", "method": "GET", "headers": []}, nothing), Workload()),
+        )
+        reply = Future()
+
+        def come(steps):
+            if steps:
+                loop.call_soon(come, steps - 1)
+            elif reply.set_running_or_notify_cancel():
+                reply.set_result("a turn")
+
+        loop.call_soon(come, steps)
+        try:
+            return await call.wait([reply], 0)
+        except TimeoutError:
+            return reply.cancelled()
+
+    ended = [asyncio.run(waited(steps)) for steps in range(6)]
+    gc.collect()  # asyncio tells of errors that nobody has looked at when they are forgotten
+    assert all(one in (True, ["a turn"]) for one in ended), ended
+    assert not caplog.records
 
 
 def test_many_at_once_say_what_each_says_alone(server, client):

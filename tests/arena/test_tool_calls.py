@@ -97,13 +97,14 @@ def desks(tmp_path, ask, calls=lambda seed: 1, matches=32, in_flight=32, limits=
 
 
 def test_calls_of_many_matches_run_side_by_side(tmp_path):
+    first = threading.Barrier(32)
+
     def ask(seed, number):
-        time.sleep(0.1)
+        if number == 0:
+            first.wait(60.0)  # until every match's first call is under way
         return f"{seed}.{number}"
 
-    started = time.perf_counter()
-    episodes = desks(tmp_path, ask, calls=lambda seed: 2 if seed < 4 else 1)  # 36 calls, 3.6 seconds one by one
-    assert time.perf_counter() - started < 0.6
+    episodes = desks(tmp_path, ask, calls=lambda seed: 2 if seed < 4 else 1, limits="timeout = 60.0")
     assert [episode.turns[1].observation for episode in episodes] == [f"{n}\n{n}.0" for n in range(32)]
 
 
@@ -121,29 +122,23 @@ def test_the_order_in_which_calls_end_changes_nothing(tmp_path):
             assert desks(tmp_path, ask(delay), lambda seed: seed % 3, in_flight=in_flight) == expected
 
 
-def seconds_of_the_others(tmp_path, hangs):
-    """Return when the last of 32 matches ended, without match 7, whose call may hang until then."""
-    release, ended, started = threading.Event(), {}, time.perf_counter()
+def test_a_tool_that_hangs_costs_its_own_match_only(tmp_path):
+    """Its call ends when all others have ended, ten calls each, with half as many places as matches."""
+    release, ended = threading.Event(), []
 
     def ask(seed, number):
-        if seed == 7 and hangs:
-            release.wait(10.0)
-        time.sleep(0.05)
+        if seed == 7:
+            release.wait(60.0)
         return "told"
 
     def on_episode(episode):
-        ended[episode.request.index] = time.perf_counter() - started
+        ended.append(episode.request.index)
         if len(ended) == 31:
             release.set()
 
-    desks(tmp_path, ask, lambda seed: 10, in_flight=16, limits="timeout = 9.0", on_episode=on_episode)
-    assert not hangs or list(ended)[-1] == 7
-    return max(taken for match, taken in ended.items() if match != 7)
-
-
-def test_a_tool_that_hangs_costs_its_own_match_only(tmp_path):
-    """Its call takes up to nine seconds; the others, ten calls each, end as they do without it."""
-    assert seconds_of_the_others(tmp_path, True) < 1.05 * seconds_of_the_others(tmp_path, False) + 0.05
+    desks(tmp_path, ask, lambda seed: 10, in_flight=16, limits="timeout = 60.0", on_episode=on_episode)
+    assert release.is_set()
+    assert ended[-1] == 7
 
 
 def test_a_call_that_hangs_is_told_so_and_the_match_goes_on(tmp_path):
@@ -151,14 +146,12 @@ def test_a_call_that_hangs_is_told_so_and_the_match_goes_on(tmp_path):
 
     def ask(seed, number):
         if seed == 1:
-            release.wait(10.0)
+            release.wait(60.0)
         return "told"
 
-    started = time.perf_counter()
-    episodes = desks(tmp_path, ask, matches=3, limits="timeout = 0.1")
-    assert time.perf_counter() - started < 2.0
+    episodes = desks(tmp_path, ask, matches=3, limits="timeout = 0.5")
     outputs = [episode.turns[1].observation.split("\n")[1] for episode in episodes]
-    assert outputs == ["told", "ask gave no answer within 0.1 seconds.", "told"]
+    assert outputs == ["told", "ask gave no answer within 0.5 seconds.", "told"]
     release.set()
 
 
@@ -169,25 +162,26 @@ def test_a_call_that_spins_is_interrupted(tmp_path):
 
     before = set(threading.enumerate())
     assert "no answer" in desks(tmp_path, ask, matches=1, limits="timeout = 0.05")[0].turns[1].observation
-    deadline = time.perf_counter() + 5.0
+    deadline = time.perf_counter() + 60.0
     while set(threading.enumerate()) - before and time.perf_counter() < deadline:
         time.sleep(0.01)
     assert not set(threading.enumerate()) - before
 
 
 def test_no_more_calls_run_at_once_than_the_card_allows_and_all_threads_end(tmp_path):
-    lock, now, most, before = threading.Lock(), 0, 0, threading.enumerate()
+    lock, first, now, most, before = threading.Lock(), threading.Barrier(3), 0, 0, threading.enumerate()
 
     def ask(seed, number):
         nonlocal now, most
         with lock:
             now, most = now + 1, max(most, now + 1)
-        time.sleep(0.01)
+        if seed < 3:
+            first.wait(60.0)
         with lock:
             now -= 1
         return "told"
 
-    desks(tmp_path, ask, limits="in_flight = 3")
+    desks(tmp_path, ask, limits="in_flight = 3, timeout = 60.0")
     assert most == 3
     assert threading.enumerate() == before
 
@@ -209,11 +203,12 @@ def test_a_call_that_fails_is_made_again(tmp_path, retries, output):
 
 def test_matches_that_wait_for_a_tool_hold_no_place(tmp_path):
     """With two places, four matches begin: two wait for their tools, and the other two still play."""
-    waiting, peak = [], []
+    waiting, peak, first = [], [], threading.Barrier(4)
 
     def ask(seed, number):
         waiting.append(seed)
-        time.sleep(0.05)
+        if seed < 4:
+            first.wait(60.0)
         peak.append(len(waiting))
         waiting.remove(seed)
         return "told"

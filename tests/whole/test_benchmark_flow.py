@@ -32,7 +32,7 @@ started = time.perf_counter()
 futures = [engine.submit(SimpleNamespace(rng=random.Random(n))) for n in range(40)]
 assert not any(future.done() for future in futures)
 assert [future.result() for future in futures] == [reply] * 40
-assert 0.05 <= time.perf_counter() - started < 1.0
+assert 0.05 <= time.perf_counter() - started < 1.9  # two seconds one after another
 assert engine.tokens == 7
 engine.close()
 """

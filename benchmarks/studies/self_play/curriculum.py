@@ -67,7 +67,7 @@ opponents = 1
 """
 CONDITIONS = {  # what is set, by name
     "all games alike": [],
-    "curriculum": ["curriculum.matches=16"],
+    "curriculum": ["curriculum.matches=16", "curriculum.better=0.1"],
     "curriculum, impossible where 32 are never better": ["curriculum.matches=32", "curriculum.better=0"],
     "all games alike, 70 iterations": ["iterations=70"],  # as many matches as the curriculum with those that judge
 }

@@ -2,8 +2,9 @@
 
 A written task opens ``attempts`` submatches of the solver's game, which pays them as it pays its own matches. When they
 are over the task pays by their solve rate, one of the shapes of ``rewards``, divided by the number of tasks, so that a
-match pays -1 to 1. A task that the solver's game does not admit, or that the match has had before, opens none and pays
-the worst.
+match pays -1 to 1. Where a shape has no answer key (``rewards.WITHOUT_KEY``) an attempt that agrees with most others
+counts as one that solves, and what its own game paid is made up to that. A task that the solver's game does not admit,
+or that the match has had before, opens none and pays the worst.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
+from statistics import fmean
 from typing import NamedTuple, Self
 
 from games.abilities import TakesTasks
 from games.common.errors import UsageError
-from games.spec import Choices, FreeText, Game, GameSpec, Submatch, Utility
+from games.spec import Attempt, Choices, FreeText, Game, GameSpec, Submatch, Utility
 from games.talk.conversation import utterance
-from games.tasks.proposers.rewards import INVALID, SHAPES, repetition
+from games.tasks.proposers.rewards import BAND, INVALID, SHAPES, WITHOUT_KEY, agreeing, repetition
 from games.tasks.stack_machine import MOST_CHARACTERS
 
 MOST_TASKS, MOST_ATTEMPTS = 8, 64
@@ -46,6 +49,7 @@ class Written(NamedTuple):
     task: str
     fault: str = ""
     solved: tuple[bool, ...] = ()  # of the attempts, once they are over
+    amends: tuple[float, ...] = ()  # what each attempt is paid beside what its own game paid
 
 
 class ProposerGame(ABC):
@@ -63,7 +67,7 @@ class ProposerGame(ABC):
             num_actions=actions,
             max_turns=turns * size.tasks,
             min_return=INVALID,
-            max_return=1.0,
+            max_return=max(1.0, SHAPES[size.reward](0.5, 0.0, inf)),
             utility=Utility.IDENTICAL,
             perfect_information=False,
             has_chance=True,
@@ -138,17 +142,27 @@ class ProposerGame(ABC):
         return (attempt,) * self._size.attempts if attempt else ()
 
     def record_outcomes(self, outcomes: Sequence[str]) -> None:
+        """Pay for the last task by the attempts at it, whose answers nobody knows."""
+        self.record_attempts([Attempt(outcome) for outcome in outcomes])
+
+    def record_attempts(self, attempts: Sequence[Attempt]) -> None:
         """Pay for the last task by the attempts at it."""
         *earlier, last = self._written
-        last = last._replace(solved=tuple([outcome == SOLVED for outcome in outcomes]))
+        shape = SHAPES[self._size.reward]
+        paid = tuple([attempt.outcome == SOLVED for attempt in attempts])
+        solved = agreeing([attempt.answer for attempt in attempts]) if shape in WITHOUT_KEY else paid
+        rate = sum(solved) / len(solved)
+        trains = shape not in WITHOUT_KEY or abs(rate - 0.5) <= BAND
+        amends = tuple([float(trains and right) - own for right, own in zip(solved, paid, strict=True)])
+        last = last._replace(solved=solved, amends=amends)
         self._written, self._open = (*earlier, last), False
         others = [self._essence(one.task) for one in earlier if one.task]
         alike = repetition(self._essence(last.task), others, self._size.tasks)
-        self._pay(SHAPES[self._size.reward](sum(last.solved) / len(last.solved), alike))
+        self._pay(shape(rate, alike, fmean(attempt.calls for attempt in attempts)))
 
     def submatch_returns(self) -> tuple[tuple[float, ...], ...]:
-        """Return 0 for each attempt: its own game has paid it."""
-        return ((0.0,),) * sum(len(one.solved) for one in self._written)
+        """Return what each attempt is paid beside what its own game paid: 0 where there is an answer key."""
+        return tuple([(amends,) for one in self._written for amends in one.amends])
 
     def invalid(self) -> tuple[str, ...]:
         """Return why tasks of this match were not admitted, one reason each."""
@@ -181,7 +195,9 @@ class ProposerGame(ABC):
         """Return what has become of a task."""
         if written.fault:
             return f"not a valid task: {written.fault}"
-        solved = f"solved by {sum(written.solved)} of {len(written.solved)}" if written.solved else "not tried"
+        count, of = sum(written.solved), len(written.solved)
+        agreed = SHAPES[self._size.reward] in WITHOUT_KEY
+        solved = "not tried" if not of else f"{count} of {of} agree" if agreed else f"solved by {count} of {of}"
         return f"{self._essence(written.task)}: {solved}"
 
     def _essence(self, task: str) -> str:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.common.destinations import picture_to_write
@@ -80,6 +81,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--reference", metavar="PLAYER", help="how the attacker plays within a budget of 0 (default: the player)"
     )
+    parser.add_argument(
+        "--transfer",
+        nargs="+",
+        default=[],
+        metavar="PLAYER",
+        help="with edits, words or notes: what others lose by the worst that was found against the player",
+    )
     parser.add_argument("--unquoted", action="store_true", help="words stand as they are, not as what another says")
     parser.add_argument(
         "--steps",
@@ -107,6 +115,7 @@ class RedTeamReport(NamedTuple):
     exact: bool  # False: exploiters were trained, and their losses are lower bounds from matches
     curve: AttackCurve
     roles: tuple[str, ...]
+    transfer: Mapping[str, tuple[float, ...]] = {}  # by player what it loses by each point's worst edit, text or note
 
 
 def run(arguments: argparse.Namespace) -> RedTeamReport:
@@ -121,11 +130,19 @@ def run(arguments: argparse.Namespace) -> RedTeamReport:
     if spec.seats < 2:
         raise UsageError(f"{spec.name} has one seat, so there is nobody to attack in it.")
     budgets = _budgets(arguments.attack, arguments.budget)
+    if arguments.transfer and arguments.attack in IN_SEATS:
+        raise UsageError(
+            f"--transfer shows others what was found against {arguments.player}; --attack {arguments.attack} finds no "
+            "text. Use --attack observations, words or memory."
+        )
     with Engines(PlayerSettings.of(arguments)) as engines:
         player = resolve(arguments.player, spec, engines)
         reference = resolve(arguments.reference, spec, engines) if arguments.reference else player
         engines.check_settings([player.label, reference.label])
+        others = {name: resolve(name, spec, engines) for name in arguments.transfer}  # wrong names fail at once
         report = _measure(arguments, player, reference, budgets, engines)
+        transfer = {other.label: _transferred(name, other, report, engines) for name, other in others.items()}
+        report = report._replace(transfer=transfer)
     if picture is not None:
         _draw(report, picture)
     return report
@@ -165,6 +182,20 @@ def _measure(
             else _words(victim.table, held, counts or TRIES, ask, player, arguments)
         )
     return RedTeamReport(player.label, reference.label, player.spec, attack, victim.exact, curve, roles)
+
+
+def _transferred(name: str, player: Player, report: RedTeamReport, engines: Engines) -> tuple[float, ...]:
+    """Return what another player loses by each point's worst edit, beside itself, averaged over seats."""
+    from league.lab.attacks.curve import edited_losses
+    from league.training.monitors.terminal import Terminal
+
+    with Terminal(stderr=True).status(f"asking {player.label} at every information state"):
+        table = player.tabulate().table
+        lost = {
+            game: fmean(edited_losses(table, _table_of(name, engines, game), table))
+            for game in {point.edited for point in report.curve.points if point.edited}
+        }
+    return tuple([lost.get(point.edited, 0.0) for point in report.curve.points])
 
 
 def _table_of(player: str, engines: Engines, edited: str) -> Mapping[Key, tuple[float, ...]]:
@@ -218,11 +249,11 @@ def _words(
         while len(numbers) < max(counts) and (number := search.step()) is not None:
             numbers.append(number)
     texts = [f"{name(number)}: {injection(number).template}" for number in numbers]
-    points, worst = running_worst(counts, texts, lambda index: losses[numbers[index]])
+    games = [*map(name, numbers)]
+    points, worst = running_worst(counts, games, lambda index: losses[numbers[index]], texts)
     if worst is None:
         return AttackCurve(tuple(points), ())
-    game = name(numbers[worst])
-    return AttackCurve(tuple(points), moved_most(victim, ask(game), game, player.roles))
+    return AttackCurve(tuple(points), moved_most(victim, ask(games[worst]), games[worst], player.roles))
 
 
 def _trained(arguments: argparse.Namespace, player: Player, reference: Player, budgets: Sequence[float]) -> AttackCurve:
@@ -289,8 +320,9 @@ def to_json(report: RedTeamReport) -> dict[str, Any]:
                 "loss_high": point.loss.high,
                 "by_seat": list(point.by_seat),
                 "worst": point.detail or None,
+                "transfer": {label: losses[number] for label, losses in report.transfer.items()},
             }
-            for point in report.curve.points
+            for number, point in enumerate(report.curve.points)
         ],
         "transcripts": [{"title": shown.title, "lines": list(shown.lines)} for shown in report.curve.transcripts],
     }
@@ -305,12 +337,15 @@ def print_report(report: RedTeamReport, console: Console) -> None:
     if report.attack not in IN_SEATS and not report.exact:
         otherwise = "Estimated from sampled replies, so it is only about right."
     console.print(exact if report.exact else otherwise)
-    table = plain_table("budget", "loss a match, averaged over seats", *report.roles)
-    for point in report.curve.points:
+    table = plain_table(
+        "budget", "loss a match, averaged over seats", *report.roles, *map("{} loses".format, report.transfer)
+    )
+    for number, point in enumerate(report.curve.points):
         same = point.loss.low == point.loss.high
         loss = format_number(point.loss.mean) if same else format_interval(point.loss)
         by_seat = [format_number(value, True) for value in point.by_seat] or ["–"] * len(report.roles)
-        table.add_row(f"{point.budget:g}", loss, *by_seat)
+        others = [format_number(losses[number], True) for losses in report.transfer.values()]
+        table.add_row(f"{point.budget:g}", loss, *by_seat, *others)
     console.print(table)
     worst = report.curve.points[-1].detail
     if worst:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from arena.records import Cast, MatchRequest, Sampler
 from arena.scheduler import play
+from arena.submatches import attempt_of
 from games.common.errors import UsageError, unknown_name
 from games.common.seeds import derive_seed
 from games.registry import make_game, with_submatches
-from games.spec import GameSpec, Submatch
+from games.spec import Attempt, GameSpec, Submatch
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.population.players.engines import Engines
@@ -45,7 +46,7 @@ class GivenTeammates:
             for player in seats:
                 self._samplers |= player.engines()
 
-    def play(self, submatches: Sequence[Submatch], seed: int, first: int) -> list[str]:
+    def play(self, submatches: Sequence[Submatch], seed: int, first: int) -> list[Attempt]:
         """See ``games.pettingzoo.Teammates``."""
         casts = self._casts(seed, first)
         seats = {cast.game: cast for cast in casts}
@@ -68,7 +69,7 @@ class GivenTeammates:
             for name, players in self._players.items()
         }
         episodes = play(requests, roles_of=roles.__getitem__, engine_of=self._samplers.__getitem__, make_game=make_game)
-        return [episode.outcome for episode in episodes]
+        return [*map(attempt_of, episodes)]
 
     def close(self) -> None:
         """Close the players' engines."""

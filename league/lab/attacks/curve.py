@@ -26,6 +26,7 @@ class AttackPoint(NamedTuple):
     loss: Estimate  # exact: without an interval
     by_seat: tuple[float, ...]  # attacked from, or where edits are the attack, attacked
     detail: str = ""  # which edit or text is the worst so far
+    edited: str = ""  # the game as it shows that; "" where nothing does harm
 
 
 class Transcript(NamedTuple):
@@ -90,12 +91,17 @@ def edited_losses(
 
 
 def running_worst(
-    budgets: Sequence[int], names: Sequence[str], losses: Callable[[int], tuple[float, ...]]
+    budgets: Sequence[int],
+    games: Sequence[str],
+    losses: Callable[[int], tuple[float, ...]],
+    told: Sequence[str] = (),
 ) -> tuple[list[AttackPoint], int | None]:
     """Return the points of an attacker that tries the first edits and takes the worst, and the index of the worst.
 
-    It may also leave the victim alone, so no loss is below 0. ``losses(i)`` are the losses of edit i, by seat.
+    It may also leave the victim alone, so no loss is below 0. ``losses(i)`` are the losses of edit i, by seat;
+    ``games[i]`` shows it and ``told[i]`` describes it.
     """
+    names = told or games
     points: list[AttackPoint] = []
     best: int | None = None
     worst: tuple[float, ...] = ()
@@ -107,7 +113,8 @@ def running_worst(
                 best, worst = index, edit_losses
         tried = max(tried, min(budget, len(names)))
         mean = math.fsum(worst) / len(worst) if worst else 0.0
-        points.append(AttackPoint(budget, exact(mean), worst, "" if best is None else names[best]))
+        point = AttackPoint(budget, exact(mean), worst)
+        points.append(point if best is None else point._replace(detail=names[best], edited=games[best]))
     return points, best
 
 

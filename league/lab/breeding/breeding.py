@@ -25,6 +25,7 @@ from games.common.section import LARGEST_SEED
 from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.config.load import load, to_toml
+from league.config.matchmaking import DescentConfig
 from league.lab.breeding.gate import Gain, exact_values, judge, ranked
 from league.lab.breeding.operations import StoredRuns
 from league.lab.breeding.rules import BREEDING_RULES, explored
@@ -84,7 +85,7 @@ class Breeding:
 
     def __init__(self, folder: Path, config: RunConfig, tell: Tell) -> None:
         self.folder, self.config, self._tell = folder, config, tell
-        self.budget, self._rule = budget_of(config), BREEDING_RULES[config.descent.rule]
+        self.budget = budget_of(config)
         self._operations = StoredRuns(config, folder)
         self._verdicts: dict[tuple[Path, Path], Gain] = {}
         self.history: list[dict[str, Any]] = []  # one for each generation, as in ``breed.json``
@@ -146,12 +147,13 @@ class Breeding:
             )
             for number, (candidate, earlier) in enumerate(zip(now, before, strict=True))
         ]
-        return [self._rule.make(slot) if _learned(slot.candidate) else self._after_failure(slot) for slot in slots]
+        rule = BREEDING_RULES[rule_of(self.config.descent, generation)]
+        return [rule.make(slot) if _learned(slot.candidate) else self._after_failure(slot) for slot in slots]
 
     def _after_failure(self, slot: Slot) -> Descent:
         """Return the descent of the run that replaces a failed one: it continues the best, in other matches."""
         best = slot.ranking[0]
-        settings = explored(best.settings, slot.settings, slot.rng) if self._rule.explores else best.settings
+        settings = explored(best.settings, slot.settings, slot.rng)
         how = f"took over {best.newest}, as {slot.candidate.newest} failed"
         if settings != best.settings:
             how += f"; explores {_written(settings)}"
@@ -301,12 +303,18 @@ def breed(config: RunConfig | None, folder: Path, tell: Tell) -> Breeding:
     return breeding
 
 
+def rule_of(settings: DescentConfig, generation: int) -> str:
+    """Return the name of the rule by which a generation, from 1 on, follows the one before it."""
+    return settings.between if settings.between and generation % settings.every == 0 else settings.rule
+
+
 def _mutable(config: RunConfig) -> dict[str, float]:
     """Return the present values of settings that mutate, by dotted name; none under a rule that changes no settings.
 
     Raises UsageError for one that is not a number.
     """
-    if not BREEDING_RULES[config.descent.rule].explores:
+    used = {rule_of(config.descent, generation) for generation in range(1, config.descent.generations)}
+    if not any(BREEDING_RULES[rule].explores for rule in used | {config.descent.rule}):
         return {}
     values = {}
     table: Mapping[str, Any] = config.model_dump()

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from arena.records import EndReason, Episode, Turn
-from arena.submatches import begin_match
+from arena.submatches import attempt_of, begin_match
 from games.abilities import MarksPublic
 from games.common.errors import UsageError
 from games.outside.as_played import is_outside
 from games.registry import make_game
-from games.spec import Game, OpensSubmatches
+from games.spec import Game, OpensSubmatches, tell_of_submatches
 from league.lab.reports.svg import COLOURS, Line, line_chart
 from league.population.storage.sampled_matches import SampledMatch, TurnAdvantages
 from learners.beliefs import histories
@@ -264,7 +264,7 @@ def _apply(game: Game, action: str, children: Iterator[Episode]) -> None:
     """Play an action, and tell the game of the submatches that it opened."""
     game.apply(action)
     if isinstance(game, OpensSubmatches) and (opened := game.submatches()):
-        game.record_outcomes([next(children).outcome for _ in opened])
+        tell_of_submatches(game, [attempt_of(next(children)) for _ in opened])
 
 
 def _views(game: Game) -> Views:

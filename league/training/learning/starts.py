@@ -1,4 +1,7 @@
-"""A run's starts: the initial ones, those that follow mastered starts, and the tasks that its matches wrote."""
+"""A run's starts: the initial ones, those that follow mastered starts, and those that its matches leave.
+
+Matches leave the tasks that were written in them, and starts in their middle.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from arena.records import Episode, MatchRequest, Start, flatten_episodes
+import numpy as np
+
+from arena.records import EndReason, Episode, MatchRequest, Start, flatten_episodes
 from arena.scheduler import play
-from games.abilities import TakesTasks
+from arena.submatches import play_again, task_start
+from games.abilities import LeavesTasks, TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
+from games.tasks.proposers.rewards import similarity
 from league.config import RunConfig
 from league.config.context import RunContext
 from league.population.players.scripted import scripted_forms, scripted_player
@@ -54,7 +61,11 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
     config = context.config
     if pool is None:
         return {}
-    made = _proposed(episodes, iteration)
+    proposed = _proposed(episodes, iteration) + left_tasks(episodes, config.starts.failures, config.seed, iteration)
+    made = unlike(proposed, pool, config.starts.alike)
+    metrics: Metrics = {}
+    if config.starts.alike < 1.0:
+        metrics["starts/alike"] = float(len(proposed) - len(made))
     children = None if config.starts.rule is None else START_RULES[config.starts.rule].children
     for game in context.specs:
         starts = pool.starts(game)
@@ -62,8 +73,11 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
             made += first_starts(context, [game], iteration)
         elif children is not None:
             made += children(starts, config.starts, iteration)
-    pool.record(_attempts(episodes), context.all_specs, iteration, made)
-    metrics: Metrics = {}
+        if config.starts.middles:
+            made += middles(episodes, game, config.starts.middles, config.seed, iteration)
+    left_out = {start.name for start in proposed} - {start.name for start in made}
+    attempts = [episode for episode in _attempts(episodes) if episode.request.start not in left_out]
+    pool.record(attempts, context.all_specs, iteration, made)
     for game in pool.games():
         starts = pool.starts(game)
         metrics |= frontier(game, starts) | _author_metrics(game, starts)
@@ -81,6 +95,72 @@ def _proposed(episodes: Sequence[Episode], iteration: int) -> list[StoredStart]:
             size = _task_size(start)
             by_name[start.name] = StoredStart(start, size, writer.start, writer.players[0], iteration)
     return list(by_name.values())
+
+
+def left_tasks(episodes: Sequence[Episode], count: int, seed: int, iteration: int) -> list[StoredStart]:
+    """Return the tasks that ``count`` failed attempts of each game leave, drawn from all of an iteration's.
+
+    The parent is the task that was attempted. Equal tasks are one start.
+    """
+    left: dict[str, dict[str, StoredStart]] = {}
+    for episode in flatten_episodes(episodes) if count else ():
+        request = episode.request
+        game = make_game(request.game)
+        if not isinstance(game, LeavesTasks) or not any(request.trained) or episode.end is not EndReason.FINISHED:
+            continue
+        play_again(game, episode)
+        if task := game.left_task():
+            start = task_start(request.game, task)
+            stored = StoredStart(start, _task_size(start), request.start, request.players[0], iteration)
+            left.setdefault(request.game, {}).setdefault(start.name, stored)
+    made = []
+    for name, starts in left.items():
+        rng, of_game = np.random.default_rng(derive_seed(seed, "left", iteration, name)), [*starts.values()]
+        made += [of_game[place] for place in sorted(rng.permutation(len(of_game))[:count])]
+    return made
+
+
+def unlike(proposed: Sequence[StoredStart], pool: StartPool, alike: float) -> list[StoredStart]:
+    """Return the tasks that are like none in the pool and like none before them (CuES refuses near duplicates)."""
+    if alike >= 1.0:
+        return [*proposed]
+    known = {game: [one.start.task for one in pool.starts(game)] for game in {one.start.game for one in proposed}}
+    kept = []
+    for one in proposed:
+        tasks = known[one.start.game]
+        if one.start.task in tasks or max((similarity(one.start.task, task) for task in tasks), default=0.0) < alike:
+            kept.append(one)
+            tasks.append(one.start.task)
+    return kept
+
+
+def middles(episodes: Sequence[Episode], game: str, count: int, seed: int, iteration: int) -> list[StoredStart]:
+    """Return starts in the middle of ``count`` of an iteration's own matches of a game, or of all if there are fewer.
+
+    What leads to a position is then played once, and what follows it often, as Go-Explore returns to states that it has
+    reached (Ecoffet et al. 2021, "First return, then explore"). Matches are drawn without replacement, and in each how
+    many of its actions are taken as played, from 1 to all but the last. Matches with one action, forfeited ones and
+    those that go on from another's middle have none.
+    """
+    lines = [(episode.request, actions) for episode in episodes if len(actions := _actions(episode, game)) > 1]
+    rng = np.random.default_rng(derive_seed(seed, "middles", iteration, game))
+    made = []
+    for place in rng.permutation(len(lines))[:count]:
+        request, actions = lines[place]
+        kept = int(rng.integers(1, len(actions)))
+        start = Start(game, request.deal_seed, request.task, (*request.prefix, *actions[:kept]))
+        author = next(player for player, trained in zip(request.players, request.trained, strict=True) if trained)
+        made.append(StoredStart(start, len(actions) - kept, request.start, author, iteration))
+    return made
+
+
+def _actions(episode: Episode, game: str) -> list[str]:
+    """Return the actions that a match played after those it began with; none of one that others cannot go on from."""
+    request = episode.request
+    whole = request.parent is None and not request.fork and episode.end is EndReason.FINISHED
+    if request.game != game or not whole or not any(request.trained):
+        return []
+    return [turn.action for turn in episode.turns if turn.action is not None and not turn.tool]
 
 
 def _attempts(episodes: Sequence[Episode]) -> Iterator[Episode]:

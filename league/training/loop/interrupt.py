@@ -10,10 +10,14 @@ from typing import Any, Self
 
 
 class StopRequest:
-    """While entered, SIGINT and SIGTERM set ``requested``; a second signal raises KeyboardInterrupt."""
+    """While entered, SIGINT and SIGTERM set ``requested``; a second signal raises KeyboardInterrupt.
+
+    Compiled code may make another error of it, as safetensors does; what fails after a second signal was stopped.
+    """
 
     def __init__(self, on_request: Callable[[], None]) -> None:
         self.requested = False
+        self._at_once = False
         self._on_request = on_request
         self._before: dict[signal.Signals, Any] = {}
 
@@ -28,9 +32,12 @@ class StopRequest:
     ) -> None:
         for signal_kind, handler in self._before.items():
             signal.signal(signal_kind, handler)
+        if self._at_once and isinstance(error, Exception):
+            raise KeyboardInterrupt from error
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
+            self._at_once = True
             raise KeyboardInterrupt
         self.requested = True
         self._on_request()

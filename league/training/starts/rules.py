@@ -168,8 +168,14 @@ def shortened(starts: Sequence[StoredStart], config: StartsConfig, iteration: in
 
 
 def check_prefixes(config: RunConfig) -> None:
-    """Raise UsageError for a game whose matches cannot start in the middle, or for a floor that leaves nothing."""
+    """Raise UsageError for a run whose matches, or other starts, the rule cannot shorten."""
     check_floor(config)
+    if config.starts.middles:
+        raise UsageError(
+            f"starts.rule = {config.starts.rule!r} shortens an expert's matches, one start following another, and "
+            f"starts.middles = {config.starts.middles} would add others to the pool. Leave it out, or choose "
+            "another rule."
+        )
     for game in config.games:
         if make_game(game).spec.submatch_games:
             raise UsageError(
@@ -192,6 +198,16 @@ def variance(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float6
     return np.array(spreads >= np.sort(spreads)[-count], np.float64)
 
 
+def relative_spread(starts: Sequence[StoredStart], _moment: Moment) -> NDArray[np.float64]:
+    """Relative spread: standard deviation / mean of a start's matches [N]; 0 of one that was never solved.
+
+    Tajwar et al. 2025 (PAPRIKA: learning potential, the coefficient of variation). It does not depend on the scale of
+    the returns; of a 0/1 task it is sqrt((1 - p) / p), so what is seldom solved is played most.
+    """
+    rates, spreads = (np.array([getattr(one, part) for one in starts], np.float64) for part in ("rate", "spread"))
+    return np.divide(spreads, rates, out=np.zeros(len(starts)), where=rates > 0.0)
+
+
 START_RULES: Registry[StartRule] = Registry(
     "starts",
     "start rule",
@@ -205,6 +221,7 @@ START_RULES: Registry[StartRule] = Registry(
         "hard": StartRule(hard),
         "backward": StartRule(backward, by_figures=False, check=check_prefixes, children=shortened),
         "variance": StartRule(variance),
+        "relative_spread": StartRule(relative_spread),
     },
     reserved=StartsConfig.model_fields,
 )

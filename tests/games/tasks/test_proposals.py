@@ -1,22 +1,35 @@
 """What writing a task pays, in closed form; games of authors; planted bugs and challenges that cheat are refused."""
 
+import itertools
 import random
+from collections import Counter
 from fractions import Fraction
 from math import comb
 
 import pytest
 
 from arena.records import Cast, MatchRequest, flatten_episodes
-from arena.samplers.scripted import Script
+from arena.samplers.scripted import Random, Script
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.conformance import faults
 from games.registry import make_game
+from games.spec import Attempt
 from games.tasks.admission import Refused
 from games.tasks.bugs import admit_repair_task, changed_words, deal_bug, deal_right_program
 from games.tasks.challenges import admit_challenge, deal_challenge
 from games.tasks.held_out_bugs import HELD_OUT
-from games.tasks.proposers.rewards import INVALID, SHAPES, agent0, filtered, low_not_zero, repetition, similarity
+from games.tasks.proposers.rewards import (
+    INVALID,
+    SHAPES,
+    agent0,
+    agent0_agreed,
+    agreeing,
+    filtered,
+    low_not_zero,
+    repetition,
+    similarity,
+)
 from learners.trajectories import to_trajectories
 from roles.cards import load_roles
 
@@ -34,13 +47,13 @@ AUTHORS = {
 def test_the_shapes_in_closed_form():
     """Agent0: 1 - 2|p - 1/2|; self-play SWE-RL with alpha 0.8: 1 - 1.8 p, and -0.8 at both ends; invalid is worst."""
     eighths = [Fraction(k, 8) for k in range(9)]
-    assert [agent0(float(p), 0.0) for p in eighths] == [0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25, 0]
-    assert [agent0(0.5, share) for share in (0.25, 0.75, 1.0)] == [0.75, 0.25, 0.0]
-    assert [low_not_zero(float(p), 0.0) for p in eighths] == pytest.approx(
+    assert [agent0(float(p), 0.0, 0.0) for p in eighths] == [0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25, 0]
+    assert [agent0(0.5, share, 9.0) for share in (0.25, 0.75, 1.0)] == [0.75, 0.25, 0.0]
+    assert [low_not_zero(float(p), 0.0, 9.0) for p in eighths] == pytest.approx(
         [-0.8, *(float(1 - Fraction(9, 5) * p) for p in eighths[1:8]), -0.8]
     )
-    assert {filtered(float(p), 1.0) for p in eighths} == {1.0}
-    assert all(shape(float(p), 1.0) > INVALID for shape in SHAPES for p in eighths)
+    assert {filtered(float(p), 1.0, 0.0) for p in eighths} == {1.0}
+    assert all(shape(float(p), 1.0, 0.0) > INVALID for shape in SHAPES for p in eighths)
 
 
 def test_expected_rewards_of_a_solver_with_a_known_rate():
@@ -49,9 +62,52 @@ def test_expected_rewards_of_a_solver_with_a_known_rate():
     The other's is 1 - 1.8 / 2, less 1.8 / 256: where all fail it is -0.8 in place of 1.
     """
     chances = [comb(8, k) / 256 for k in range(9)]
-    mean = {shape: sum(c * shape(k / 8, 0.0) for k, c in enumerate(chances)) for shape in (agent0, low_not_zero)}
+    mean = {shape: sum(c * shape(k / 8, 0.0, 0.0) for k, c in enumerate(chances)) for shape in (agent0, low_not_zero)}
     assert mean[agent0] == pytest.approx(1 - 35 / 128)
     assert mean[low_not_zero] == pytest.approx(1 - 0.9 - 1.8 / 256)
+
+
+def test_agreement_in_closed_form():
+    """Four attempts with answers a, b at 1/2 each: 2 of 4 agree with 6/16, 3 with 8/16, 4 with 2/16, so E p is 11/16.
+
+    The author gets 1, 1/2 and 0 for these. The band takes 2 and 3 of 4; with 4 nobody is paid, not even who is right.
+    """
+    chances = {2: 6 / 16, 3: 8 / 16, 4: 2 / 16}
+    share, paid, of_author = 0.0, 0.0, 0.0
+    for answers in itertools.product("ab", repeat=4):
+        game = make_game("propose_sums(digits=1,base=3,tasks=1,attempts=4,reward=3)")
+        game.reset(0)
+        game.apply("1 + 1")
+        right = [answer == "a" for answer in answers]  # which nobody needs to know
+        game.record_attempts([Attempt(str(int(own)), answer) for own, answer in zip(right, answers, strict=True)])
+        agree = agreeing(answers)
+        returns = [own + amends for own, (amends,) in zip(right, game.submatch_returns(), strict=True)]
+        assert returns == [float(one and sum(agree) < 4) for one in agree]
+        assert f"{sum(agree)} of 4 agree" in game.observe(0)
+        share, paid, of_author = share + sum(agree) / 64, paid + sum(returns) / 16, of_author + game.returns()[0] / 16
+    assert share == pytest.approx(sum(count / 4 * chance for count, chance in chances.items())) == 11 / 16
+    assert paid == pytest.approx(2 * chances[2] + 3 * chances[3])
+    assert of_author == pytest.approx(chances[2] + chances[3] / 2)
+
+
+def test_agreement_by_hand():
+    assert agreeing(["7", "", "9", "9", ""]) == (False, False, True, True, False)
+    assert agreeing(["9", "7", "7", "9"]) == (True, False, False, True)  # of two the first
+    assert agreeing(["", ""]) == (False, False)
+    assert [agent0_agreed(0.5, 0.25, calls) for calls in (0.0, 1.5, 4.0, 9.0)] == pytest.approx(
+        [0.75, 0.795, 0.87, 0.87]
+    )
+    assert agent0_agreed(0.125, 0.0, 2.0) == pytest.approx(0.25 + 0.06)
+    assert agent0_agreed(1.0, 0.25, 1.0) == 0.0
+
+
+def test_calls_of_tools_pay_the_author_and_its_return_has_room_for_them():
+    game = make_game("propose_sums(tasks=1,attempts=2,reward=3)")
+    assert game.spec.max_return == pytest.approx(1.12)
+    game.reset(0)
+    game.apply("1 + 1")
+    game.record_attempts([Attempt("1", "02", 1), Attempt("0", "01", 4)])
+    assert game.returns() == pytest.approx((1.0 + 0.03 * 2.5,))
 
 
 def test_repetition_and_similarity_by_hand():
@@ -80,11 +136,12 @@ def test_solvers_games_keep_their_promises(name):
 
 
 def matches(name, author, solver, count=4):
-    """Return matches of an author and solvers, both scripts."""
+    """Return matches of an author and solvers, both scripts; a solver "random" chooses from lists."""
     spec = make_game(name).spec
-    roles = {game: load_roles(make_game(game).spec) for game in (name, AUTHORS[name])}
-    engines = {"author": Script(author), "solver": Script(solver)}
-    cast = (Cast(AUTHORS[name], ("solver",), (True,)),)
+    [solved] = spec.submatch_games
+    roles = {game: load_roles(make_game(game).spec) for game in (name, solved)}
+    engines = {"author": Script(author), "solver": Random() if solver == "random" else Script(solver)}
+    cast = (Cast(solved, ("solver",), (True,)),)
     requests = [MatchRequest(n, name, n, n, ("author",), (True,), cast=cast) for n in range(count)]
     assert spec.seats == 1
     episodes = play(requests, roles_of=roles.__getitem__, engine_of=engines.__getitem__, make_game=make_game)
@@ -114,6 +171,23 @@ def test_children_are_k_attempts_and_pay_the_author_by_their_rate(name):
         assert {len(group) for group in groups.values()} == {8}
 
 
+def test_attempts_without_an_answer_key_are_paid_for_what_most_of_them_said():
+    name = "propose_sums(digits=2,base=2,tasks=2,attempts=5,reward=3)"
+    assert faults(lambda: make_game(name), seeds=range(2), outward=False) == []
+    episodes, _ = matches(name, "good", "random", 40)
+    shares = Counter()
+    for episode in episodes:
+        for task in {child.request.task for child in episode.children}:
+            attempts = [child for child in episode.children if child.request.task == task]
+            answers = [" ".join(turn.action for turn in child.turns) for child in attempts]
+            agree = agreeing(answers)
+            shares[sum(agree)] += 1
+            trains = abs(sum(agree) / 5 - 0.5) <= 0.25
+            assert [child.returns[0] for child in attempts] == [float(trains and one) for one in agree]
+            assert all(sum(turn.reward for turn in child.turns) == child.returns[0] for child in attempts)
+    assert len(shares) > 2
+
+
 @pytest.mark.parametrize("name", AUTHORS)
 def test_a_poor_author_is_paid_the_worst_and_opens_nothing(name):
     episodes, _ = matches(name, "poor", "optimal", 1)
@@ -123,7 +197,7 @@ def test_a_poor_author_is_paid_the_worst_and_opens_nothing(name):
     assert episodes[0].returns[0] == pytest.approx((first - game._size.tasks) / game._size.tasks)
 
 
-@pytest.mark.parametrize("name", ["propose_sums(reward=3)", "inject_repair(form=2)", "challenge(attempts=65)"])
+@pytest.mark.parametrize("name", ["propose_sums(reward=4)", "inject_repair(form=2)", "challenge(attempts=65)"])
 def test_sizes_that_no_author_has_are_refused(name):
     with pytest.raises(UsageError, match="There is no game"):
         make_game(name)
@@ -221,3 +295,26 @@ def test_dealt_challenges_are_admitted():
     for seed in range(12):
         task = deal_challenge(seed)
         assert admit_challenge(task.text()) == task
+
+
+@pytest.mark.parametrize(
+    ("mend", "left"),
+    [
+        ("dup -", "dup -"),  # another bug of the same program
+        ("drop +", "drop +"),  # which fails, as one number is not two
+        ("dup +", ""),  # it is repaired
+        ("dup *", ""),  # nothing was changed
+        ("dup dup + -", "dup dup + -"),  # two words from the right one
+        ("1 2 3 + +", ""),  # too far from it
+        ("2 *", ""),  # another program that is right
+    ],
+)
+def test_a_failed_repair_leaves_a_bug_and_no_other_does(mend, left):
+    game, tests = make_game("repair"), "1 -> 2 ; 5 -> 10 ; -3 -> -6"
+    game.start_task(f"{tests} | dup * | dup +")
+    assert game.left_task() == ""
+    game.apply(mend)
+    assert game.left_task() == (f"{tests} | {left} | dup +" if left else "")
+    if left:
+        game.start_task(game.left_task())
+        assert f"Program: {left}" in game.observe(0)

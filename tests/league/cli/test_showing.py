@@ -156,6 +156,7 @@ def test_a_run_that_trains_meanwhile_is_reported(tmp_path):
     assert "leads with" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.thorough
 def test_training_keeps_matches_and_stays_the_same_bit_for_bit(tmp_path):
     shorter = TINY.replace("iterations = 6", "iterations = 2").replace("snapshot_every = 2", "snapshot_every = 1")
     runs = {}

@@ -128,8 +128,14 @@ def test_the_command_tells_a_growing_curve(capsys):
 def test_a_model_is_attacked_by_what_it_is_told_and_shown(run_dir, capsys, tmp_path, attack, budgets):
     picture = tmp_path / "curve.svg"
     words = ["redteam", str(run_dir), "--game", GAME, "--attack", attack, "--budget", *budgets]
+    words += ["--transfer", "random", str(run_dir)]
     assert main([*words, "-o", str(picture), "--json"]) == 0
-    points = json.loads(capsys.readouterr().out)["curve"]
+    report = json.loads(capsys.readouterr().out)
+    points = report["curve"]
+    for point in points:  # what reads nothing loses nothing, and the player itself what it lost
+        assert point["transfer"]["random"] == 0.0
+        assert point["transfer"][report["player"]] == pytest.approx(point["loss"])
+    assert points[-1]["loss"] > 0.0
     assert points[0]["loss"] == 0.0
     assert all(a["loss"] <= b["loss"] for a, b in itertools.pairwise(points))
     assert "<svg" in picture.read_text()
@@ -142,6 +148,8 @@ def test_a_model_is_attacked_by_what_it_is_told_and_shown(run_dir, capsys, tmp_p
         (["--budget", "nan"], "--budget nan"),
         (["--attack", "words", "--budget", "0.5"], "whole number"),
         (["--attack", "words", "--budget", "nan"], "whole number"),
+        (["--transfer", "random"], "--attack distance finds no text"),
+        (["--attack", "words", "--transfer", "nobody"], "nobody"),
         (["-o", "curve.txt"], "a picture is a .png or .svg"),
         (["--attack", "words", "--game", "connect_four"], "measured exactly only"),
     ],

@@ -8,9 +8,11 @@ from support.processes.runs import TINY
 
 from league.cli import main
 from league.config.load import load, load_run_config
+from league.config.matchmaking import DescentConfig
 from league.lab.breeding import breeding
-from league.lab.breeding.breeding import BREED_FILE, breed
+from league.lab.breeding.breeding import BREED_FILE, breed, rule_of
 from league.population.storage.population import Population
+from league.training.board.metrics_log import read_metrics
 from league.training.checkpoints.checkpoint import finished_iterations, has_checkpoint
 from league.training.loop.failures import LearningFailed
 from league.training.loop.loop import League
@@ -88,6 +90,40 @@ def test_every_rule_breeds_runs_whose_snapshots_say_where_they_come_from(tmp_pat
         assert list(following[0].parents) == member["parents"]
 
 
+@pytest.mark.thorough
+def test_members_may_learn_in_processes_of_their_own_while_others_play(tmp_path):
+    beside = ["mode=ahead", "processes=each", "max_staleness=1"]
+    weighted = ["objective.truncate=2", "optimizer.max_gap=1"]
+    config = load(str(settings(tmp_path)), [*(f"async_learners.{setting}" for setting in beside), *weighted])
+    record = breed(config, tmp_path / "bred", lambda _: None).record()
+    assert record["spent"]["iterations"] == record["budget"]["total"]
+    assert {snapshot.step for snapshot in snapshots(record, tmp_path / "bred").values()} == {2, 4}
+    for member in record["history"][1]["members"]:
+        assert list(read_metrics(tmp_path / "bred" / member["run"]))[-1]["staleness"] == 1.0
+
+
+@pytest.mark.thorough
+def test_a_rule_between_generations_takes_the_place_of_the_one_within_them(tmp_path):
+    """One breeds by settings, and every second generation begins distilled, with the settings that were found."""
+    composed = ["iterations=6", "descent.generations=3", "descent.between=distil", "descent.every=2"]
+    config = load(str(settings(tmp_path)), composed)
+    record = breed(config, tmp_path / "bred", lambda _: None).record()
+    within, between = ([member["how"] for member in one["members"]] for one in record["history"][1:])
+    assert not any("distilled" in how for how in within)
+    assert any("explores" in how for how in within)
+    assert all(how.startswith("distilled from") for how in between)
+    found = [[member["settings"] for member in one["members"]] for one in record["history"]]
+    assert found[2] == found[1] != found[0]
+
+
+def test_which_rule_follows_which_generation():
+    composed = DescentConfig(rule="mutate", between="distil", every=3)
+    assert [rule_of(composed, generation) for generation in range(1, 8)] == [
+        "mutate", "mutate", "distil", "mutate", "mutate", "distil", "mutate",
+    ]  # fmt: skip
+    assert {rule_of(DescentConfig(rule="merge", every=1), generation) for generation in range(1, 8)} == {"merge"}
+
+
 @pytest.mark.slow
 def test_what_was_killed_ends_as_it_would_have(tmp_path):
     """Killed after the first generation: the second is the same."""
@@ -102,6 +138,7 @@ def test_what_was_killed_ends_as_it_would_have(tmp_path):
     assert breed(None, tmp_path / "killed", lambda _: None).record() == whole
 
 
+@pytest.mark.thorough
 def test_what_was_killed_in_the_first_iteration_of_its_root_ends_as_it_would_have(tmp_path, monkeypatch):
     """The root has a checkpoint from iteration 0 on, before there is anything that members could share."""
     config = load(str(settings(tmp_path)), ["descent.generations=1", "iterations=2"])

@@ -69,6 +69,7 @@ def test_a_run_is_read_at_its_tokens_between_two_measurements():
     assert {"early", "late"}.isdisjoint(found.metrics)
 
 
+@pytest.mark.thorough
 def test_tokens_end_runs_and_their_table_is_at_these(tiny, tmp_path, capsys):
     folder = tmp_path / "sweep"
     words = [word for setting in SMALLER for word in ("--set", setting)]

@@ -14,7 +14,7 @@ from league.config.run import RolesConfig
 from league.population.matchmaking.curriculum import Fitness, Judgement, active_games, judge, matches_by_game
 from league.population.players.scripted import scripted_player
 
-SETTINGS = CurriculumConfig(matches=1)
+SETTINGS = CurriculumConfig(matches=1, better=0.1)
 DEALS = 600
 
 
@@ -72,6 +72,13 @@ def test_players_whose_scores_are_known_in_closed_form():
 )
 def test_trivial_and_impossible_games(player, control, fitness):
     assert judge(scores(player, "sums(base=3)"), scores(control, "sums(base=3)"), SETTINGS).fitness is fitness
+
+
+def test_unless_set_otherwise_one_better_match_is_enough():
+    """A bar of a tenth gave up what is hard: it is never trained, and so stays as it is."""
+    settings = CurriculumConfig(matches=40)
+    assert judge([0.0] * 39 + [0.5], [0.0] * 40, settings).fitness is Fitness.FIT
+    assert judge([0.0] * 40, [0.0] * 40, settings).fitness is Fitness.IMPOSSIBLE
 
 
 def judged_as(**fitness):

@@ -82,7 +82,7 @@ def test_each_turn_has_openspiels_advantage_of_its_information_state(players):
             assert by_reply == pytest.approx([p * a for p, a in zip(row, of_move, strict=True)], abs=1e-9)
 
 
-@pytest.mark.parametrize("all_replies", ["false", "true"])
+@pytest.mark.parametrize("all_replies", [pytest.param("false", marks=pytest.mark.thorough), "true"])
 def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
     config = league.load_config("pocket-returns", *TINY, f"values.exact.all_replies={all_replies}")
     whole = league.train(config, tmp_path / "whole")

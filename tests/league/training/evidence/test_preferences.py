@@ -230,6 +230,7 @@ def made(run):
     return {name: data for name, data in contents(run.path).items() if name != "config.toml"}
 
 
+@pytest.mark.thorough
 def test_at_weight_0_runs_are_the_same_bit_for_bit(tmp_path):
     plain = league.train(config(tmp_path, text=FREE), tmp_path / "plain")
     off = league.train(

@@ -47,6 +47,7 @@ def exact_table(settings, name):
     return Player("main", make_game(name).spec, engine, roles, ((("main", 1.0),),) * 2).tabulate().table.probabilities
 
 
+@pytest.mark.thorough
 def test_a_run_that_teaches_itself_resumes_bit_for_bit(tmp_path):
     settings = oneself(tmp_path, "iterations=3")
     whole = league.train(settings, tmp_path / "whole")

@@ -52,7 +52,10 @@ def test_weight_0_is_the_run_without_a_teacher_bit_for_bit(tmp_path):
     assert on.iterations()[-1]["main/teacher_kl/kuhn_poker/first"] > 0.0
 
 
-@pytest.mark.parametrize("teacher", ["equilibrium", "mixture", "free"])
+@pytest.mark.parametrize(
+    "teacher",
+    ["equilibrium", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("mixture", "free"))],
+)
 def test_a_taught_run_resumes_bit_for_bit(tmp_path, taught_by, free_run, teacher):
     """From a solver, from a mixture of models, and token by token."""
     names = {"equilibrium": "equilibrium", "mixture": f"{taught_by.path}@mixture", "free": str(free_run.path)}
@@ -64,6 +67,7 @@ def test_a_taught_run_resumes_bit_for_bit(tmp_path, taught_by, free_run, teacher
     assert "opener/teacher_kl/kuhn_poker/first" in whole.iterations()[-1]
 
 
+@pytest.mark.thorough
 def test_turns_gathered_over_iterations_keep_what_was_said(tmp_path):
     settings = teaching(tmp_path, "iterations=4", "policies.main.every=2")
     whole = league.train(settings, tmp_path / "whole")

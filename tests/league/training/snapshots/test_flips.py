@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+from support.processes.runs import TINY
 
 from arena.records import EndReason, Episode
 from games.registry import make_game
+from league import load_config, train
 from league.config import RunConfig
 from league.config.context import run_context
+from league.population.storage.population import Population
+from league.training.board.metrics_log import read_metrics
 from league.training.loop.failures import RunFailed, stop_if_going_wrong
 from league.training.monitors.alarms import Alarm
 from league.training.snapshots.gate import Flip, find_flips, gate_matches, outweigh
@@ -65,6 +69,21 @@ def flip(fixed):
 def test_fixed_must_outweigh_broken_within_the_limit(fixed, broken, limit, promoted):
     flips = [flip(True)] * fixed + [flip(False)] * broken
     assert outweigh(flips, 100, limit) is promoted
+
+
+@pytest.mark.thorough
+def test_a_policy_that_is_refused_adds_no_snapshot_and_goes_on(tmp_path):
+    """Its weights hardly move, so that no match flips and the suite lets nothing through; it is tried again."""
+    (tmp_path / "run.toml").write_text(TINY)
+    settings = ["optimizer.learning_rate=1e-12", "evaluation.gate_flips=1.0", "snapshot_every=1", "iterations=3"]
+    train(load_config(tmp_path / "run.toml", *settings), tmp_path / "run")
+    assert [snapshot.step for snapshot in Population(tmp_path / "run" / "population").all("main")] == [0]
+    lines = [line for line in read_metrics(tmp_path / "run") if line["iteration"]]
+    assert [line["main/promoted"] for line in lines] == [0.0, 0.0, 0.0]
+    assert {line["main/flips/fixed"] + line["main/flips/broken"] for line in lines} == {0.0}
+    assert sorted(path.name for path in (tmp_path / "run" / "flips").iterdir()) == [
+        f"main-{iteration:06d}.json" for iteration in (1, 2, 3)
+    ]
 
 
 class State:

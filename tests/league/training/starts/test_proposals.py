@@ -1,14 +1,23 @@
 """A run whose tasks players write: stored with author and attempts, drawn again, and shown in a gallery."""
 
+from itertools import combinations
+
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from arena.records import Start
+from arena.records import MatchRequest, Start
+from arena.samplers.scripted import Random
+from arena.scheduler import play
+from arena.submatches import task_start
+from games.registry import make_game
+from games.tasks.proposers.rewards import similarity
 from league import load_config, open_run, resume, train
 from league.training.board.metrics_log import read_metrics
+from league.training.learning.starts import left_tasks, unlike
 from league.training.starts.gallery import gallery
 from league.training.starts.measured import StoredStart
 from league.training.starts.pool import POOL_FILE, StartPool
+from roles.cards import load_roles
 
 WRITER, SOLVER = "propose_sums(digits=2,base=3,form=1,tasks=2,attempts=4)", "sums(digits=2,base=3)"
 SETTINGS = f"""
@@ -105,3 +114,76 @@ def test_a_gallery_shows_the_newest_of_each_band():
     assert "possible: 1\n  '11 + 22': 50% of 8, size 2, by main, born 3" in shown
     assert shown.index("solved: 1") < shown.index("possible: 1") < shown.index("out of reach: 1")
     assert "\\n" not in shown
+
+
+def test_a_task_that_is_like_one_in_the_pool_is_not_kept(tmp_path):
+    """Of "11 + 22", "11 + 23" has the pairs 11, 1 , +, + , 2 and 22 against 23: five of six."""
+
+    def task(text, name="sums"):
+        return StoredStart(Start(name, 0, task=text), 2)
+
+    with StartPool(tmp_path / "pool") as pool:
+        pool.add([task("11 + 22"), task("99 + 99", "programs")])
+        written = [task("11 + 22"), task("11 + 23"), task("95 + 87"), task("95 + 88"), task("99 + 99")]
+
+        def kept(alike):
+            return [one.start.task for one in unlike(written, pool, alike)]
+
+        assert kept(1.0) == [one.start.task for one in written]
+        assert kept(0.84) == kept(1.0)
+        assert kept(0.83) == ["11 + 22", "95 + 87", "99 + 99"]
+
+
+@pytest.mark.thorough
+def test_a_run_counts_no_attempts_at_tasks_that_are_not_kept(tmp_path):
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    train(load_config(tmp_path / "run.toml", "starts.alike=0.5", "cold_start.steps=2"), tmp_path / "run")
+    with StartPool(tmp_path / "run" / POOL_FILE, reads=True) as pool:
+        written = [one for one in pool.starts(SOLVER) if one.author == "main"]
+    assert written
+    assert all(similarity(one.start.task, other.start.task) < 0.5 for one, other in combinations(written, 2))
+    assert sum(line.get("starts/alike", 0.0) for line in read_metrics(tmp_path / "run")) > 0
+
+
+def test_failed_attempts_leave_their_tasks_with_the_attempted_one_as_parent():
+    name, bug = "repair(form=1)", "1 -> 2 ; 5 -> 10 ; -3 -> -6 | dup * | dup +"
+    roles, start = load_roles(make_game(name).spec), task_start(name, bug)
+    dealt = MatchRequest(0, name, 0, 0, ("main",), (True,)).from_start(start)
+    requests = [dealt._replace(index=number, sample_seed=number) for number in range(60)]
+    engine = Random()
+    episodes = play(requests, roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game)
+    every = left_tasks(episodes, 60, 0, 3)
+    assert len(every) > 5
+    assert {(one.parent, one.author, one.born) for one in every} == {(start.name, "main", 3)}
+    assert len({one.name for one in every}) == len(every)
+    solver = make_game(name)
+    for one in every:
+        solver.start_task(one.start.task)
+        assert one.start.task != bug
+        assert task_start(name, one.start.task) == one.start
+    some = left_tasks(episodes, 4, 0, 3)
+    assert len(some) == 4
+    assert {*some} < {*every}
+    assert some == left_tasks(episodes, 4, 0, 3) != left_tasks(episodes, 4, 1, 3)
+    untrained = [one._replace(request=one.request._replace(trained=(False,))) for one in episodes]
+    assert left_tasks(episodes, 0, 0, 3) == left_tasks(untrained, 9, 0, 3) == []
+
+
+@pytest.mark.thorough
+def test_a_run_plays_the_bugs_that_its_repairs_left(tmp_path):
+    game = "repair(form=1)"
+    settings = SETTINGS[: SETTINGS.index("[games]")] + SETTINGS[SETTINGS.index("[matchmaking]") :]
+    settings = settings.replace(f'rules = {{ "{WRITER}/proposer" = "rae" }}', "").replace(
+        "size = 8", "size = 8\nfailures = 5"
+    )
+    (tmp_path / "run.toml").write_text(f"games.'{game}' = {{ matches = 32 }}\n{settings}")
+    train(
+        load_config(tmp_path / "run.toml", "cold_start.steps=2", "starts.failures=5", "starts.unplayed=1.0"),
+        tmp_path / "run",
+    )
+    with StartPool(tmp_path / "run" / POOL_FILE, reads=True) as pool:
+        starts = pool.starts(game)
+    left = [one for one in starts if one.author == "main"]
+    assert left
+    assert {one.parent for one in left} <= {one.name for one in starts}
+    assert any(one.plays for one in left)

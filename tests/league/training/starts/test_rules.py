@@ -51,6 +51,15 @@ def test_variance_keeps_those_nearest_to_one_half():
     assert got == pytest.approx(np.where(abs(DIFFICULTIES - SKILL) <= 0.5, 1 / 3, 0.0))
 
 
+def test_relative_spread_is_that_of_a_coin_and_does_not_depend_on_the_scale():
+    """Of p: sqrt((1 - p) / p) = exp(-(skill - difficulty) / 2); returns times 1/4 change nothing, and 0 weighs 0."""
+    expected = np.exp((DIFFICULTIES - SKILL) / 2)
+    starts = solved(SOLVES)
+    starts[::2] = [one._replace(rate=one.rate / 4, spread=one.spread / 4) for one in starts[::2]]
+    got = shares("relative_spread", [*starts, *solved([0.0])])
+    assert got == pytest.approx([*(expected / expected.sum()), 0.0])
+
+
 @pytest.mark.parametrize("score", ["value_loss", "regret"])
 def test_plr_is_ranked_by_score_with_a_share_for_stale_ones(score):
     """Value loss 2p(1 - p) is largest at p = 1/2, regret 1 - p at the hardest; difficulty 0.5 has equal neighbours."""
