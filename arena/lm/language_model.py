@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Parameter
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from arena.flops import PassCost
@@ -75,6 +75,18 @@ class LanguageModel(ChatTokenizer):
         model.to(device).eval()
         own_memory(model)  # they are windows on the file until here
         return cls(model, tokenizer)
+
+    @classmethod
+    def without_data(cls, source: str | Path, *, dtype: str = "float32") -> LanguageModel:
+        """Return a model of a folder's shape whose weights are on the meta device; buffers have their values."""
+        from accelerate import init_empty_weights  # type: ignore[import-untyped]  # slow to import
+
+        with init_empty_weights(include_buffers=False):
+            model: Any = AutoModelForCausalLM.from_config(
+                AutoConfig.from_pretrained(str(source)), dtype=getattr(torch, dtype), trust_remote_code=False
+            )
+        model.tie_weights()
+        return cls(model.eval(), read_tokenizer(source))
 
     def with_weights(self, folder: Path) -> LanguageModel:
         """Return a model of the same shape with the weights that ``save`` wrote, sharing this tokenizer.

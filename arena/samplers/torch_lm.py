@@ -94,9 +94,20 @@ class TorchLM:
     alone = False  # products round differently in batches of other sizes
 
     def __init__(
-        self, *, device: str = "cpu", dtype: str = "float32", loaded: int = 8, max_batch_tokens: int = MAX_BATCH_TOKENS
+        self,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        loaded: int = 8,
+        max_batch_tokens: int = MAX_BATCH_TOKENS,
+        separately: bool = False,
     ) -> None:
-        self._device, self._dtype = device, dtype
+        """With ``separately`` each prompt that ``sample`` gets is computed by itself.
+
+        In a stream, which prompts are asked for together depends on the time that matches take, and so would the last
+        bits of log-probs.
+        """
+        self._device, self._dtype, self._separately = device, dtype, separately
         self._most_loaded, self._max_batch_tokens = loaded, max_batch_tokens
         self._live: dict[str, LanguageModel] = {}
         self._kept: set[str] = set()  # those of them whose weights do not change
@@ -118,11 +129,7 @@ class TorchLM:
         self._drop_passes(player)
 
     def keep(self, name: str, player: str, lm: LanguageModel) -> None:
-        """Add a player with the present weights of a live one's model, which it keeps until ``drop``.
-
-        As long as there is such a player, each prompt that ``sample`` gets is computed by itself: which prompts are
-        asked for together depends on the time that matches take, and so would the last bits of log-probs.
-        """
+        """Add a player with the present weights of a live one's model, which it keeps until ``drop``."""
         kept = lm.frozen_copy()
         kept.version = lm.version
         self._live[name] = kept
@@ -206,7 +213,7 @@ class TorchLM:
 
     def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """See ``Draws``."""
-        return self._choice_distributions(requests, alone=bool(self._kept))
+        return self._choice_distributions(requests, alone=self._separately)
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the exact probabilities of each request's legal replies (``choice`` roles only)."""

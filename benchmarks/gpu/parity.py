@@ -10,9 +10,10 @@ from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.scoring import plan_passes
+from arena.roofline import SMOLLM2
 from benchmarks.gpu.play import MAX_BATCH_TOKENS, prompts_of
 from benchmarks.gpu.session import Report, Setup
-from benchmarks.gpu.shapes import SMOLLM2, TINY, random_model
+from benchmarks.gpu.shapes import TINY, random_model
 
 PROMPTS, WRITTEN = 8, 16
 MOST_APART = {"float32": 1e-4}  # nats a token; bfloat16 is what it is

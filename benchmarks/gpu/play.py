@@ -9,9 +9,9 @@ from typing import NamedTuple
 from arena.lm.chunks import Tokens
 from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
-from benchmarks.gpu.roofline import RANK, Card, decoding
+from arena.roofline import QWEN3_06B, QWEN3_4B, RANK, SMOLLM2, Card, Shape, decoding
 from benchmarks.gpu.session import Report, Setup
-from benchmarks.gpu.shapes import QWEN3_06B, QWEN3_4B, SMOLLM2, TINY, Shape, random_model
+from benchmarks.gpu.shapes import TINY, random_model
 from benchmarks.gpu.timing import forget_peak, kernel_shares, peak_memory, seconds
 
 SYSTEM, POSITION, WRITTEN = 100, 156, 128  # tokens of a prompt that all share, of its own, of a reply

@@ -12,8 +12,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
+from arena.roofline import QWEN3_4B
 from benchmarks.gpu.session import Report, Setup
-from benchmarks.gpu.shapes import QWEN3_4B, TINY
+from benchmarks.gpu.shapes import TINY
 from benchmarks.gpu.sharing import next_result
 from benchmarks.gpu.timing import best_seconds, forget_peak, peak_memory
 from benchmarks.gpu.update import Case, game_length_batch, policy_of, step_of

@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 
 import torch
 
+from arena.roofline import QWEN3_06B
 from benchmarks.gpu.play import WRITTEN, prompts_of, write
 from benchmarks.gpu.session import Report, Setup
-from benchmarks.gpu.shapes import QWEN3_06B, TINY, random_model
+from benchmarks.gpu.shapes import TINY, random_model
 from benchmarks.gpu.timing import seconds
 from benchmarks.gpu.update import Case, game_length_batch, policy_of, step_of
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from arena.roofline import SMOLLM2
 from benchmarks.gpu.session import CutOff, Report, Setup
-from benchmarks.gpu.shapes import SMOLLM2, random_model
+from benchmarks.gpu.shapes import random_model
 from benchmarks.gpu.timing import busy_share
 
 MATCHES, ITERATIONS, LENGTHS = 512, 3, (64, 256)

@@ -12,9 +12,9 @@ from arena.lm.chunks import Tokens
 from arena.lm.compiled import compile_between_products
 from arena.lm.language_model import LanguageModel
 from arena.lm.scoring import enable_checkpointing
-from benchmarks.gpu.roofline import RANK
+from arena.roofline import QWEN3_06B, QWEN3_4B, RANK, SMOLLM2, Shape
 from benchmarks.gpu.session import Report, Setup
-from benchmarks.gpu.shapes import QWEN3_06B, QWEN3_4B, SMOLLM2, TINY, Shape, random_model
+from benchmarks.gpu.shapes import TINY, random_model
 from benchmarks.gpu.timing import best_seconds, forget_peak, kernel_shares, peak_memory, seconds
 from learners.batching import Draw, FreeRow, TrainBatch
 from learners.losses.objective import Objective, Surrogate

@@ -24,6 +24,7 @@ from games.common.errors import unknown_name
 GROUPS = {
     "training": {
         "train": "train a league by self-play, or resume a run",
+        "plan": "see what a run would need of GPUs, and how long it would take",
         "sweep": "train under several seeds and settings, and compare them",
         "serve-seats": "train a run in which programs take the turns of roles through OpenAI's chat-completions API",
         "evolve": "continue a run's population under new settings, in a new run",

@@ -1,7 +1,8 @@
 """Weights sharded over processes: PyTorch's FSDP2 (``fully_shard``; Zhao et al., arXiv 2304.11277).
 
 Each process holds its shard of every weight, of its gradient and of its optimiser state; a layer's weights are gathered
-while the layer runs. Adapters are replicated in every process, because they are small compared with the sharded base.
+while the layer runs. A model without data (the meta device) gets room for its shard alone: its weights come later,
+tensor by tensor. Adapters are replicated in every process, because they are small compared with the sharded base.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 
 def shard(model: Module, mesh: DeviceMesh) -> None:
-    """Shard a model's weights, layer by layer, in place. Gradients are summed over processes, in single precision."""
+    """Shard a model's weights, layer by layer, in place. Gradients are summed over processes, in single precision.
+
+    Weights on the meta device have any values then.
+    """
     replicated = {weight for name, weight in model.named_parameters() if ".lora_" in name}
     layers: list[Module] = [layer for layer in model.modules() if isinstance(layer, GradientCheckpointingLayer)]
     for module in [*layers, model]:
@@ -27,11 +31,22 @@ def shard(model: Module, mesh: DeviceMesh) -> None:
         sharded: Any = module
         sharded.set_gradient_divide_factor(1.0)
         sharded.set_force_sum_reduction_for_comms(True)  # gloo has no other reduction, and nothing is divided here
+    if any(weight.is_meta for weight in model.parameters()):
+        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        model.to_empty(device=mesh.device_type)
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
 
 
 def is_sharded(model: Module) -> bool:
     """Return whether a model's weights are sharded."""
     return isinstance(model, FSDPModule)
+
+
+def reshard(model: Any) -> None:
+    """Let a model's parameters be its shards again: after a forward pass alone the outermost module's are whole."""
+    if is_sharded(model):
+        model.reshard()
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
@@ -43,5 +58,5 @@ def shard_like(tensor: Tensor, other: Tensor) -> Tensor:
     """Return a full tensor on another's device, sharded as that one is."""
     moved = tensor.to(other.device)
     if isinstance(other, DTensor) and tensor.dim():  # step counts are not sharded
-        return distribute_tensor(moved, other.device_mesh, other.placements)
+        return distribute_tensor(moved, other.device_mesh, other.placements, src_data_rank=None)  # all have it
     return moved

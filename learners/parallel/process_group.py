@@ -9,7 +9,7 @@ gradients during the last one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -142,17 +142,18 @@ class TorchProcessGroup:
         dist.broadcast(data, 0)
         return data.numpy().tobytes()
 
-    def broadcast_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors of rank 0; the argument of other ranks is ignored."""
-        headers = [(name, list(tensor.shape), str(tensor.dtype)[len("torch.") :]) for name, tensor in tensors.items()]
-        received = {}
-        for name, shape, dtype in json.loads(self.broadcast_text(json.dumps(headers))):
-            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
-            if not self.rank:
-                tensor.copy_(tensors[name])
+    def broadcast_tensors(self, tensors: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        """Yield the tensors of rank 0, one at a time; the argument of other ranks is ignored. Take all of them."""
+        own = iter(tensors)
+        while True:
+            name, mine = ("", None) if self.rank else next(own, ("", None))
+            header = "" if mine is None else json.dumps([name, list(mine.shape), str(mine.dtype)[len("torch.") :]])
+            if not (header := self.broadcast_text(header)):
+                return
+            name, shape, dtype = json.loads(header)
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype)) if mine is None else mine.cpu().contiguous()
             dist.broadcast(tensor, 0)
-            received[name] = tensor
-        return received
+            yield name, tensor
 
 
 def _data(content: bytes) -> Tensor:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import Parameter
 
 from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from learners.losses.frozen_results import FrozenResults
-from learners.parallel.fsdp import full_tensor, is_sharded, shard, shard_like
+from learners.parallel.fsdp import full_tensor, is_sharded, reshard, shard, shard_like
 from learners.update.average import WeightAverage
 from learners.update.master_weights import MasterWeights
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
     from learners.update.critic import Critic
+
+
+PLAYED = ("weights", "average")  # parts that play, or are handed over
+_MOMENTS = tuple(f"{moment}/" for moments in STATE.values() for moment in moments)
+
+
+class Shards(Protocol):
+    """The shards of a policy, in this process and others."""
+
+    def save(self, path: Path) -> None:
+        """Write their state to one safetensors file."""
 
 
 class Policy:
@@ -55,6 +67,9 @@ class Policy:
         self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
         self.reference: LanguageModel | None = lm.untrained() if reference else None
         self.frozen_results = FrozenResults()
+        self.plays = False  # and learns elsewhere, in shards: it is restored without an optimiser's state
+        self.shards: Shards | None = None  # which hold what it has learned
+        self.restored: tuple[Path, int] | None = None  # from where, and ``resets`` then
         self._weight_decay, self._optimizer_name = weight_decay, optimizer
         self._reset_optimizer()
         self.average = None if average is None else WeightAverage(self.parameters, average)
@@ -120,6 +135,7 @@ class Policy:
         """Copy the current weights to the magnet."""
         self.frozen_results.clear()
         if self.magnet is not None:
+            reshard(self.magnet.model)
             with torch.no_grad():
                 for saved, current in zip(self.magnet.parameters().values(), self.parameters.values(), strict=True):
                     saved.copy_(current)
@@ -162,7 +178,10 @@ class Policy:
             self.critic.load_tensors(source.critic.tensors())
 
     def save(self, path: Path) -> None:
-        """Write the policy to one safetensors file, without a shared base."""
+        """Write the policy to one safetensors file, without a shared base; what shards hold is gathered bit by bit."""
+        if self.shards is not None:
+            self.shards.save(path)
+            return
         tensors = self.tensors()
         if self.critic is not None:
             tensors |= {f"critic/{name}": tensor for name, tensor in self.critic.tensors().items()}
@@ -170,19 +189,51 @@ class Policy:
 
     def restore(self, path: Path) -> None:
         """Load what ``save`` wrote. Raises UsageError if it cannot be read, or does not fit this model."""
-        tensors = _read(path)
-        self.load_tensors(tensors, str(path))
-        if self.critic is not None:
-            self.critic.load_tensors(_below(tensors, "critic"))
+        with _opened(path) as file:
+            names = [name for name in file.keys() if not self.plays or not name.startswith(_MOMENTS)]  # noqa: SIM118
+            self.load_stream(((name, file.get_tensor(name)) for name in names), str(path))
+            if self.critic is not None:
+                critic = {name: file.get_tensor(name) for name in names if name.startswith("critic/")}
+                self.critic.load_tensors(_below(critic, "critic"))
+        self.restored = path, self.resets
+
+    def unchanged_file(self) -> Path | None:
+        """Return the file that the policy was restored from, if it has not changed since."""
+        path, resets = self.restored or (None, -1)
+        return path if resets == self.resets else None
+
+    def saved_state(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the full state without the critic's: of a policy that only plays, its file's."""
+        path = self.unchanged_file() if self.plays else None
+        if path is None:
+            yield from self.streamed()
+            return
+        with _opened(path) as file:
+            for name in file.keys():  # noqa: SIM118
+                if not name.startswith("critic/"):
+                    yield name, file.get_tensor(name)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the full state except the critic's, by name; shards are gathered."""
+        return dict(self.streamed())
+
+    def streamed(self, parts: Sequence[str] = ()) -> Iterator[tuple[str, Tensor]]:
+        """Yield the state of some parts (none: all, with what an optimiser keeps) but the critic's, one at a time.
+
+        Shards are gathered; all processes that hold them must take all of it at the same time.
+        """
+        for name, tensor in self.held(parts).items():
+            yield name, full_tensor(tensor)
+
+    def held(self, parts: Sequence[str] = ()) -> dict[str, Tensor]:
+        """Return what ``streamed`` yields as this process holds it: whole, or shards."""
         tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}
         for part, parameters in self._parts().items():
-            tensors |= {f"{part}/{name}": full_tensor(parameter.detach()) for name, parameter in parameters.items()}
-        for name, parameter in self.parameters.items():
+            if not parts or part in parts:
+                tensors |= {f"{part}/{name}": parameter.detach() for name, parameter in parameters.items()}
+        for name, parameter in self.parameters.items() if not parts else ():
             for moment, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"{moment}/{name}"] = full_tensor(torch.as_tensor(value))
+                tensors[f"{moment}/{name}"] = torch.as_tensor(value)
         if self.average is not None:
             tensors["averaged"] = torch.tensor(self.average.updates)
         for key, mean in self.entropy_means.items():
@@ -191,28 +242,49 @@ class Policy:
 
     def former_model(self, path: Path) -> LanguageModel:
         """Return a model with the weights of a file that ``save`` wrote. Raises UsageError if they do not fit."""
-        tensors, lm = _read(path), self.lm.frozen_copy()
-        _copy_into(lm.parameters(), tensors, "weights", str(path))
-        lm.version = int(tensors["updates"])
+        lm = self.lm.frozen_copy()
+        with _opened(path) as file:
+            names = set(file.keys())
+            for name, parameter in lm.parameters().items():
+                key = f"weights/{name}"
+                _copy_into(parameter, file.get_tensor(key) if key in names else None, key, str(path))
+            lm.version = int(file.get_tensor("updates"))
         return lm
 
     def load_tensors(self, tensors: Mapping[str, Tensor], origin: str) -> None:
         """Load what ``tensors`` returned. Raises UsageError, naming ``origin``, if it does not fit this model."""
+        self.load_stream(tensors.items(), origin)
+
+    def load_stream(self, stream: Iterable[tuple[str, Tensor]], origin: str, parts: Sequence[str] = ()) -> None:
+        """Load what ``streamed`` yielded of these parts, one tensor at a time.
+
+        Raises UsageError, naming ``origin``, if it does not fit this model.
+        """
         self.frozen_results.clear()
-        for part, parameters in self._parts().items():
-            _copy_into(parameters, tensors, part, origin)
-        self._masters.copy_to_model()
         self.optimizer.state.clear()
-        for name, parameter in self.parameters.items():
-            first, *_ = names = STATE[self._optimizer_name]
-            if f"{first}/{name}" in tensors:  # another optimiser's state is ignored
-                self.optimizer.state[parameter] = {
-                    m: self._moment(m, tensors[f"{m}/{name}"], parameter) for m in names if f"{m}/{name}" in tensors
-                }
-        self.entropy_means = {key: float(mean) for key, mean in _below(tensors, "entropy_mean").items()}
-        self.updates = int(tensors["updates"])
-        if self.average is not None:
-            self.average.updates = int(tensors["averaged"])
+        self.entropy_means = {}
+        wanted = {
+            f"{part}/{name}": parameter
+            for part, parameters in self._parts().items()
+            if not parts or part in parts
+            for name, parameter in parameters.items()
+        }
+        for key, tensor in stream:
+            kind, _, name = key.partition("/")
+            if key in wanted:
+                _copy_into(wanted.pop(key), tensor, key, origin)
+            elif key == "updates":
+                self.updates = int(tensor)
+            elif key == "averaged" and self.average is not None:
+                self.average.updates = int(tensor)
+            elif kind == "entropy_mean":
+                self.entropy_means[name] = float(tensor)
+            elif kind in STATE[self._optimizer_name] and name in self.parameters:  # another optimiser's is ignored
+                parameter = self.parameters[name]
+                self.optimizer.state[parameter][kind] = self._moment(kind, tensor, parameter)
+        for key, lacking in wanted.items():
+            _copy_into(lacking, None, key, origin)
+        self._masters.copy_to_model()
         self.resets += 1
 
     def _moment(self, name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
@@ -227,6 +299,9 @@ class Policy:
     def _parts(self) -> dict[str, Mapping[str, Tensor]]:
         """Return this policy's weights, without a shared base, by part and by name."""
         parts: dict[str, Mapping[str, Tensor]] = {"weights": self.parameters}
+        for lm in (self.magnet, self.reference):
+            if lm is not None:
+                reshard(lm.model)
         if self.magnet is not None:
             parts["magnet"] = self.magnet.parameters()
         if self.average is not None:
@@ -236,9 +311,12 @@ class Policy:
         return parts
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file whose tensors are read one by one."""
     try:
-        return load_file(path)
+        with safe_open(path, framework="pt") as file:
+            yield file
     except SafetensorError as error:
         raise UsageError(
             f"{path} cannot be read as safetensors: {error}. It was cut off or changed after it was saved. Put a whole "
@@ -251,15 +329,12 @@ def _below(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     return {name.removeprefix(f"{part}/"): t for name, t in tensors.items() if name.startswith(f"{part}/")}
 
 
-def _copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor], part: str, origin: str) -> None:
+def _copy_into(parameter: Tensor, saved: Tensor | None, key: str, origin: str) -> None:
+    if saved is None or saved.shape != parameter.shape:
+        saved_shape = "nothing" if saved is None else f"shape {tuple(saved.shape)}"
+        raise UsageError(
+            f"{origin} holds {saved_shape} for {key}, but the model needs shape {tuple(parameter.shape)}. The run was "
+            "started with another model; resume it with its own config.toml."
+        )
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            saved = tensors.get(f"{part}/{name}")
-            if saved is None or saved.shape != parameter.shape:
-                saved_shape = "nothing" if saved is None else f"shape {tuple(saved.shape)}"
-                raise UsageError(
-                    f"{origin} holds {saved_shape} for {part}/{name}, but the model needs shape "
-                    f"{tuple(parameter.shape)}. The run was started with another model; resume it with its own "
-                    "config.toml."
-                )
-            parameter.copy_(shard_like(saved, parameter))
+        parameter.copy_(shard_like(saved, parameter))

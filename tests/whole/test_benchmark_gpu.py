@@ -9,13 +9,14 @@ import time
 import pytest
 import torch
 
+from arena import roofline as formulas
 from arena.flops import COUNTED
 from arena.lm.lora import Adapters, AdapterShape
 from benchmarks.gpu import command, roofline, shapes, shards, sharing, timing, training
 from benchmarks.gpu.session import Part, Session, Setup
 from benchmarks.report.page import ROOT, insert
 
-H100 = roofline.CARDS[2]
+H100 = formulas.CARDS[2]
 CPU = Setup("cpu", tiny=True)
 
 # Imports what a machine with a GPU may lack as if it were not installed, and measures.
@@ -182,15 +183,15 @@ def test_two_processes_play_and_learn_side_by_side():
 
 def test_weights_are_those_that_the_models_cards_state():
     # Qwen3's cards: 0.44 B and 3.6 B parameters without embeddings; SmolLM2-135M has 134,515,008 with its norms.
-    assert shapes.QWEN3_06B.layer_weights == pytest.approx(0.44e9, rel=0.01)
-    assert shapes.QWEN3_4B.layer_weights == pytest.approx(3.6e9, rel=0.01)
+    assert formulas.QWEN3_06B.layer_weights == pytest.approx(0.44e9, rel=0.01)
+    assert formulas.QWEN3_4B.layer_weights == pytest.approx(3.6e9, rel=0.01)
     norms = 576 * (2 * 30 + 1)
-    assert shapes.SMOLLM2.weights + norms == 134_515_008
+    assert formulas.SMOLLM2.weights + norms == 134_515_008
 
 
 def test_one_reply_on_an_h100_by_hand():
     """Two bytes for each of 595,984,384 weights and 512 tokens of 114,688 bytes, at 3.35 TB/s: 2,678 tokens/s."""
-    work = roofline.decoding(shapes.QWEN3_06B, 1)
+    work = formulas.decoding(formulas.QWEN3_06B, 1)
     assert work.bytes == 2 * 595_984_384 + 512 * 114_688
     assert work.rate(H100) == pytest.approx(2678, abs=1)
     # Its FLOPs: 2 · 595,984,384 for the weights, 4 · 28 · 16 · 128 · 512 for attention.
@@ -201,10 +202,10 @@ def test_one_reply_on_an_h100_by_hand():
 def test_an_update_on_paper_is_what_the_learner_counts(lora):
     lm = shapes.random_model(shapes.TINY, "cpu", "float32")
     if lora:
-        lm = Adapters(lm, "base").add(AdapterShape(roofline.RANK), seed=0)
+        lm = Adapters(lm, "base").add(AdapterShape(formulas.RANK), seed=0)
     before = COUNTED.total
     lm.cost.add(1024, 1024 * 257 / 2, 512)
-    work = roofline.updating(shapes.TINY, 1024, lora=lora, checkpointing=False, context=256)
+    work = formulas.updating(shapes.TINY, 1024, lora=lora, checkpointing=False, context=256)
     assert COUNTED.total - before == work.flops
 
 

@@ -26,6 +26,7 @@ ORDER = {
         "packed",
         "probes",
         "flops",
+        "roofline",
         "lm",
         "remote",
         "cluster",
@@ -44,7 +45,7 @@ ORDER = {
     ),
     "league.population": (*("results", "storage", "models", "matchmaking", "players", "distillation", "evaluation"),),
     "league.training": (
-        *("monitors", "starts", "checkpoints", "interfaces", "snapshots", "evidence", "learning", "board"),
+        *("sizing", "monitors", "starts", "checkpoints", "interfaces", "snapshots", "evidence", "learning", "board"),
         *("backends", "loop"),
     ),
     "league.lab": (
@@ -149,7 +150,6 @@ EXCEPTIONS = {
     ("short", "learners/losses/objective.py"): "what a loss is given",
     ("short", "learners/losses/whole_trajectories.py"): "rows of terms, which are read without torch",
     ("short", "learners/metric_sums.py"): "what updates and processes add up",
-    ("short", "learners/parallel/fsdp.py"): "FSDP2 in one file",
     ("short", "learners/rewards.py"): "the names of rewards that rules weigh",
     ("short", "learners/update/average.py"): "one part of a policy",
     ("short", "learners/update/master_weights.py"): "one part of a policy",

@@ -97,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
             chosen.append(_games_sentence(config))
         run_dir = new_run_dir(Path(source).stem, arguments.run_dir)
         check_start(config, arguments.cluster or "")
+        chosen += _plan(config, arguments.cluster or "")
     console = Terminal(soft_wrap=True)
     console.print(f"The run is kept in {run_dir}. Ctrl-C stops it so that it can be resumed.", markup=False)
     for sentence in chosen:
@@ -111,6 +112,24 @@ def run(arguments: argparse.Namespace) -> int:
         run_dir,
         console,
     )
+
+
+def _plan(config: RunConfig, cluster: str) -> Iterable[str]:
+    """Return a pretrained run's plan in two lines. Raises UsageError for one that cannot fit this machine's memory."""
+    from league.training.sizing.facts import shape_of
+    from league.training.sizing.plan import plan_here
+
+    if config.model.source == "pocket":
+        return ()
+    try:
+        made = plan_here(config, shape_of(config))
+    except UsageError:  # a model that is not planned may train all the same
+        return ()
+    if made is None:
+        return ()
+    if not made.fits and not cluster:  # of a cluster's machines nothing is known
+        raise UsageError(f"This run does not fit {made.gpus}: {made.misfits[0]}. See: league plan")
+    return made.lines()
 
 
 def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console) -> int:

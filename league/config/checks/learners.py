@@ -23,8 +23,9 @@ def check_async_learners(config: RunConfig, bound: set[str]) -> None:
     _check_mode(config)
     if config.checkpoint_every > 1 and settings.streams:
         raise UsageError(
-            f"checkpoint_every = {config.checkpoint_every}: a stream saves its state after every iteration, because "
-            "matches go on with each version of the weights. Set it to 1, or async_learners.mode to another."
+            f"checkpoint_every = {config.checkpoint_every}: a stream saves its state after every iteration, because a "
+            "run that was killed plays lost matches again with the weights that they had, and only saved states have "
+            "those of each version. Set it to 1, or async_learners.mode to another."
         )
     if settings.processes == "none" and not settings.streams:
         if settings.max_staleness:

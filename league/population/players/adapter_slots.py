@@ -11,6 +11,7 @@ import os
 from typing import Any, NamedTuple
 
 from arena.gpus import find_gpu
+from arena.roofline import Shape
 from league.config import RunConfig
 from league.config.matchmaking import SELF_PLAY, SharesConfig
 
@@ -61,10 +62,4 @@ def at_once(config: RunConfig) -> int:
 
 def slot_bytes(shape: Any, rank: int, dtype: str) -> int:
     """Return the bytes of one slot: two matrices of the rank beside each linear layer."""
-    text = shape.get_text_config()
-    hidden, heads = text.hidden_size, text.num_attention_heads
-    head = getattr(text, "head_dim", None) or hidden // heads
-    queries, keys = heads * head, getattr(text, "num_key_value_heads", heads) * head
-    attention = 2 * (hidden + queries) + 2 * (hidden + keys)
-    layer = attention + 3 * (hidden + text.intermediate_size)
-    return int(text.num_hidden_layers * layer * rank * BYTES.get(dtype, 4))
+    return Shape.of("", shape.get_text_config().to_dict()).adapter_weights(rank) * BYTES.get(dtype, 4)

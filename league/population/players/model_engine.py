@@ -230,7 +230,12 @@ def longest_prompts(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -
 def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:
     from arena.samplers.torch_lm import TorchLM  # torch is slow to import
 
-    return TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
+    return TorchLM(
+        device=config.model.device,
+        dtype=config.model.dtype,
+        loaded=config.loaded_snapshots,
+        separately=config.async_learners.streams and config.async_learners.batches_ahead > 0,
+    )
 
 
 def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:

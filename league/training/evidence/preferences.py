@@ -7,8 +7,9 @@ that position bias cancels: P(a > b) = (p(first | a, b) + 1 - p(first | b, a)) /
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from arena.errors import ServerError
 from arena.records import Believing, Episode, ReplyRequest, Streaming
@@ -29,6 +30,8 @@ from roles.probes import Probe
 from roles.replies import parse_reply, probed, unmasked
 from roles.role import Role
 
+T = TypeVar("T")
+
 FIRST, SECOND = "first", "second"
 
 
@@ -40,11 +43,22 @@ class JudgedPair(NamedTuple):
     seat: int
 
 
+class PendingAnswers(NamedTuple, Generic[T]):
+    """What judges are asked: ``read`` returns what they say, and waits for it unless all ``replies`` are there."""
+
+    replies: Sequence[Future[Any]]  # of judges that answer requests; what is computed here is computed by ``read``
+    read: Callable[[], T]
+
+    def ready(self) -> bool:
+        """Return whether every reply has come, or failed."""
+        return all(reply.done() for reply in self.replies)
+
+
 class Judge(Protocol):
     """A judge of one game's matches."""
 
-    def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
-        """Return, for each pair, the probability that the first match is preferred."""
+    def ask(self, contests: Sequence[JudgedPair]) -> PendingAnswers[list[float]]:
+        """Ask for each pair how probable it is that the first match is preferred."""
         ...
 
 
@@ -65,18 +79,24 @@ class Judges:
                 )
             self._judges[game] = PlayerJudge(name, game, question, engines) if name else GameJudge(game)
 
-    def compare(self, episodes: list[Episode]) -> list[Episode]:
-        """Return matches, each with the share of the others of its start that a judge ranks below it."""
+    def ask(self, episodes: list[Episode]) -> PendingAnswers[list[Episode]]:
+        """Ask for matches, each with the share of the others of its start that a judge ranks below it."""
+        asked = list[tuple[list[int], PendingAnswers[list[Episode]]]]()
         for game, judge in self._judges.items():
             indices = [index for index, episode in enumerate(episodes) if episode.request.game == game]
-            compared = self._compared(judge, [episodes[index] for index in indices], self._seats[game])
-            episodes = list(episodes)
-            for index, episode in zip(indices, compared, strict=True):
-                episodes[index] = episode
-        return episodes
+            asked.append((indices, self._compared(judge, [episodes[index] for index in indices], self._seats[game])))
 
-    def _compared(self, judge: Judge, episodes: Sequence[Episode], seats: set[int]) -> list[Episode]:
-        """Return one game's matches, compared by what some seats did."""
+        def read() -> list[Episode]:
+            compared = list(episodes)
+            for indices, of_game in asked:
+                for index, episode in zip(indices, of_game.read(), strict=True):
+                    compared[index] = episode
+            return compared
+
+        return PendingAnswers([reply for _, of_game in asked for reply in of_game.replies], read)
+
+    def _compared(self, judge: Judge, episodes: Sequence[Episode], seats: set[int]) -> PendingAnswers[list[Episode]]:
+        """Ask for one game's matches, compared by what some seats did."""
         plain = [episode._replace(children=()) for episode in episodes]
         all_of = to_trajectories(plain, self._roles.__getitem__, {episode.request.game: 1.0 for episode in episodes})
         trajectories = [trajectory for trajectory in all_of if trajectory.seat in seats]
@@ -84,15 +104,19 @@ class Judges:
         pairs = pairs_within_groups(trajectories)
         played = [episodes[index_of[trajectory.match]] for trajectory in trajectories]
         contests = [JudgedPair(played[i], played[j], trajectories[i].seat) for i, j in pairs]
-        shares = win_shares(dict(zip(pairs, judge.preferences(contests), strict=True)))
-        by_match: dict[int, dict[int, float]] = {}
-        for index, share in shares.items():
-            by_match.setdefault(trajectories[index].match, {})[trajectories[index].seat] = share
-        of_match = [by_match.get(episode.request.index, {}) for episode in episodes]
-        return [
-            episode._replace(preferred=tuple([shares_by_seat.get(seat) for seat in range(len(episode.returns))]))
-            for episode, shares_by_seat in zip(episodes, of_match, strict=True)
-        ]
+        asked = judge.ask(contests)
+
+        def read() -> list[Episode]:
+            by_match: dict[int, dict[int, float]] = {}
+            for index, share in win_shares(dict(zip(pairs, asked.read(), strict=True))).items():
+                by_match.setdefault(trajectories[index].match, {})[trajectories[index].seat] = share
+            of_match = [by_match.get(episode.request.index, {}) for episode in episodes]
+            return [
+                episode._replace(preferred=tuple([shares.get(seat) for seat in range(len(episode.returns))]))
+                for episode, shares in zip(episodes, of_match, strict=True)
+            ]
+
+        return PendingAnswers(asked.replies, read)
 
 
 def seats_compared(config: RunConfig, game: str, roles: Sequence[Role]) -> set[int]:
@@ -118,8 +142,8 @@ class GameJudge:
             )
         self._game = game
 
-    def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
-        """Return the game's preferences, except where a match was forfeited."""
+    def ask(self, contests: Sequence[JudgedPair]) -> PendingAnswers[list[float]]:
+        """Ask for the game's preferences, except where a match was forfeited."""
         ends = _Ends(self._game)
 
         def preference(contest: JudgedPair) -> float:
@@ -129,10 +153,11 @@ class GameJudge:
             return first.preference(second, contest.seat)
 
         forfeits = [by_forfeit(contest) for contest in contests]
-        return [
+        said = [
             preference(contest) if by_rule is None else by_rule
             for contest, by_rule in zip(contests, forfeits, strict=True)
         ]
+        return PendingAnswers((), lambda: said)
 
 
 class PlayerJudge:
@@ -152,8 +177,8 @@ class PlayerJudge:
                     "shaping.preferred.judge to a run, a snapshot of one, or hf:NAME."
                 )
 
-    def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
-        """Return the player's preferences, averaged over both orders, except for forfeits and identical matches."""
+    def ask(self, contests: Sequence[JudgedPair]) -> PendingAnswers[list[float]]:
+        """Ask for the player's preferences, averaged over both orders, except for forfeits and identical matches."""
         ends = _Ends(self._game)
         shown = [
             (ends.transcript(contest.first, contest.seat), ends.transcript(contest.second, contest.seat))
@@ -164,63 +189,89 @@ class PlayerJudge:
         for contest, (a, b), preference in zip(contests, shown, by_rule, strict=True):
             for text in (_both(a, b), _both(b, a)) if preference is None else ():
                 requests.setdefault((contest.seat, text), self._request(contest.seat, text, ends.of(contest.first)))
-        answers = dict(zip(requests, self._ask(list(requests.values())), strict=True))
-        return [
-            (answers[contest.seat, _both(a, b)] + 1.0 - answers[contest.seat, _both(b, a)]) / 2
-            if preference is None
-            else preference
-            for contest, (a, b), preference in zip(contests, shown, by_rule, strict=True)
-        ]
+        asked = self._ask(list(requests.values()))
+
+        def read() -> list[float]:
+            answers = dict(zip(requests, asked.read(), strict=True))
+            return [
+                (answers[contest.seat, _both(a, b)] + 1.0 - answers[contest.seat, _both(b, a)]) / 2
+                if preference is None
+                else preference
+                for contest, (a, b), preference in zip(contests, shown, by_rule, strict=True)
+            ]
+
+        return PendingAnswers(asked.replies, read)
 
     def _request(self, seat: int, text: str, position: Game) -> ReplyRequest:
         role, player = probed(self._player.roles[seat], self._probe), self._player.members[seat][0][0]
         request = ReplyRequest(player, role, position, text, self._probe.answers, (), random.Random(0))
         return request._replace(probe=self._probe.name)
 
-    def _ask(self, requests: Sequence[ReplyRequest]) -> list[float]:
-        """Return the probability that each answer is the first match. Raises UsageError where there is no answer."""
-        probabilities: list[float] = []
+    def _ask(self, requests: Sequence[ReplyRequest]) -> PendingAnswers[list[float]]:
+        """Ask how probable each answer is the first match; ``read`` raises UsageError where there is no answer."""
         by_player: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
             by_player.setdefault(request.player, []).append(index)
-        answers: dict[int, tuple[float, ...] | None] = {}
+        asked = []
         for player, indices in by_player.items():
             engine = self._player.engine_of(player)
-            if refresh := getattr(engine, "refresh", None):
-                refresh()  # so that its passes are the same in a run that is resumed here
-            asked = [requests[index] for index in indices]
-            said = engine.beliefs(asked) if isinstance(engine, Believing) else _said(engine, asked)
-            answers |= dict(zip(indices, said, strict=True))
-        for index in range(len(requests)):
-            shares = answers[index]
-            if shares is None:
-                raise UsageError(
-                    f"{self._player.label} has no answer to which of two matches of {self._game} is better. Set "
-                    "shaping.preferred.judge to a language model."
-                )
-            probabilities.append(shares[0] / sum(shares))
-        return probabilities
+            of_player = [requests[index] for index in indices]
+            asked.append(
+                (indices, _computed(engine, of_player) if isinstance(engine, Believing) else _said(engine, of_player))
+            )
+
+        def read() -> list[float]:
+            answers: dict[int, tuple[float, ...] | None] = {}
+            for indices, said in asked:
+                answers |= dict(zip(indices, said.read(), strict=True))
+            return [self._share(answers[index]) for index in range(len(requests))]
+
+        return PendingAnswers([reply for _, said in asked for reply in said.replies], read)
+
+    def _share(self, shares: tuple[float, ...] | None) -> float:
+        if shares is None:
+            raise UsageError(
+                f"{self._player.label} has no answer to which of two matches of {self._game} is better. Set "
+                "shaping.preferred.judge to a language model."
+            )
+        return shares[0] / sum(shares)
 
 
-def _said(engine: Any, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
-    """Return what a player says whose probabilities nobody can read, asked for all at once, as their distribution.
+def _computed(engine: Any, requests: Sequence[ReplyRequest]) -> PendingAnswers[Sequence[tuple[float, ...] | None]]:
+    """Let a player's distributions over the answers be computed here, when they are read."""
 
-    Where it says none of the answers, or nothing within its limits, none is preferred. Raises the error of its engine
-    if that answers nothing at all.
+    def read() -> Sequence[tuple[float, ...] | None]:
+        if refresh := getattr(engine, "refresh", None):
+            refresh()  # so that its passes are the same in a run that is resumed here
+        answers: Sequence[tuple[float, ...] | None] = engine.beliefs(requests)
+        return answers
+
+    return PendingAnswers((), read)
+
+
+def _said(engine: Any, requests: Sequence[ReplyRequest]) -> PendingAnswers[Sequence[tuple[float, ...] | None]]:
+    """Ask a player for all at once whose probabilities nobody can read, and take what it says as its distribution.
+
+    Where it says none of the answers, or nothing within its limits, none is preferred. ``read`` raises the error of its
+    engine if that answers nothing at all.
     """
     replies = [engine.submit(request._replace(role=unmasked(request.role))) for request in requests]
-    distributions, errors = [], list[Exception]()
-    for request, reply in zip(requests, replies, strict=True):
-        answer = None
-        try:
-            answer = parse_reply(request.role, reply.result().text, request.legal)
-        except (CallFailed, ServerError) as error:
-            errors.append(error)
-        even = 1.0 / len(request.legal)
-        distributions.append(tuple([even if answer is None else float(one == answer) for one in request.legal]))
-    if errors and len(errors) == len(requests):
-        raise errors[-1]
-    return distributions
+
+    def read() -> list[tuple[float, ...] | None]:
+        distributions, errors = list[tuple[float, ...] | None](), list[Exception]()
+        for request, reply in zip(requests, replies, strict=True):
+            answer = None
+            try:
+                answer = parse_reply(request.role, reply.result().text, request.legal)
+            except (CallFailed, ServerError) as error:
+                errors.append(error)
+            even = 1.0 / len(request.legal)
+            distributions.append(tuple([even if answer is None else float(one == answer) for one in request.legal]))
+        if errors and len(errors) == len(requests):
+            raise errors[-1]
+        return distributions
+
+    return PendingAnswers(replies, read)
 
 
 def by_forfeit(contest: JudgedPair) -> float | None:

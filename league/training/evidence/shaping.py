@@ -17,7 +17,6 @@ from league.config import RunConfig
 from league.config.context import RunContext
 from league.config.schedules import term_weight_at
 from league.training.evidence.beliefs import probes_of
-from league.training.evidence.preferences import Judges
 from league.training.monitors.reasoning import intended, thoughts
 from learners.shaping import Shaping, shaping_rewards
 from roles.probes import Probe
@@ -26,13 +25,9 @@ from roles.role import ReplyForm, Role
 Metrics = dict[str, float]
 
 
-def with_shaping(context: RunContext, judges: Judges | None, iteration: int, episodes: list[Episode]) -> list[Episode]:
-    """Return an iteration's matches with judges' preferences and each turn's shaping reward.
-
-    The same matches where nothing is paid and no judge is asked.
-    """
+def with_shaping(context: RunContext, iteration: int, episodes: list[Episode]) -> list[Episode]:
+    """Return an iteration's matches with each turn's shaping reward; the same matches where nothing is paid."""
     payers = {game: _Payer(context.config, game, seats, iteration) for game, seats in context.roles.items()}
-    episodes = judges.compare(episodes) if judges is not None else episodes
     return [_shaped(episode, payers) for episode in episodes]
 
 

@@ -4,7 +4,8 @@ Each process holds the policies, complete or (``optimizer.sharded``) a shard of 
 batch (``learners.parallel.process_group``). The leader broadcasts batches, and weights that were set outside an update.
 Followers are started here, one for each GPU, or by ``torchrun``; then `league train` leads where RANK is 0.
 
-With shards the leader also has a complete copy of each policy, which plays and is saved.
+With shards the leader also has a complete copy of each policy's weights, which plays. No process has more of what is
+learned than its shard: after an update the weights alone travel, tensor by tensor, and a checkpoint is written so, too.
 
 A follower that dies or hangs takes the update with it. Those that were started here are then ended and replaced, and
 the update is taken again from the newest checkpoint.
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,7 @@ from typing import NamedTuple, Self
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from arena.process import available_threads, tuned_process
@@ -46,9 +48,10 @@ from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch
 from learners.losses.objective import Objective
 from learners.parallel.process_group import TorchProcessGroup
+from learners.parallel.streamed_file import TensorLayout, write_streamed
 from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import LearningError, StepSettings, update
-from learners.update.policy import Policy
+from learners.update.policy import PLAYED, Policy
 
 TIMEOUT = timedelta(days=7)  # followers wait while the leader plays, no matter how long
 _SPAWN = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
@@ -62,6 +65,13 @@ class UpdateTask(NamedTuple):
     batch: TrainBatch
     objective: Objective
     steps: StepSettings
+
+
+class GatherTask(NamedTuple):
+    """The state of a policy that all processes with shards gather, tensor by tensor, for the leader."""
+
+    policy: str
+    parts: tuple[str, ...]  # (): all
 
 
 class Rendezvous(NamedTuple):
@@ -180,6 +190,8 @@ class DataParallelLearner:
             self._process_group.broadcast_text(str(self._run_dir.resolve()))
             if self._config.optimizer.sharded:
                 self._sharded = _open_policies(self._context, self._process_group)
+                for name, policy in self._state.policies.items():
+                    policy.plays, policy.shards = True, _LedShards(self, policy, self._sharded[name])
             self.started = True
 
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
@@ -237,15 +249,45 @@ class DataParallelLearner:
 
     def _update(self, policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings) -> dict[str, float]:
         """Take an update with all processes; ``policy`` is the run state's."""
-        new_weights = self._sent_resets.get(policy.name) != policy.resets
+        new_weights = not self.shards_are_new(policy)
         task = UpdateTask(policy.name, new_weights, batch, objective, steps)
         send_task(self._process_group, task)
         sharded = self._sharded.get(policy.name, policy)
         metrics = _run_task(self._config, self._process_group, sharded, task, policy)
         if sharded is not policy:
-            policy.load_tensors(sharded.tensors(), "The learner's shards")
+            policy.load_stream(self.gathered(sharded, PLAYED), "The learner's shards", PLAYED)
         self._sent_resets[policy.name] = policy.resets
         return metrics
+
+    def shards_are_new(self, policy: Policy) -> bool:
+        """Return whether all processes have a policy's present weights."""
+        return self._sent_resets.get(policy.name) == policy.resets
+
+    def gathered(self, sharded: Policy, parts: tuple[str, ...] = ()) -> Iterator[tuple[str, Tensor]]:
+        """Yield a policy's state from all shards. Take all of it, or the processes are out of step."""
+        send_task(self._process_group, GatherTask(sharded.name, parts))
+        yield from sharded.streamed(parts)
+
+
+class _LedShards:
+    """``Shards`` of a policy of the run's state, which its learner leads."""
+
+    def __init__(self, learner: DataParallelLearner, policy: Policy, sharded: Policy) -> None:
+        self._learner, self._policy, self._sharded = learner, policy, sharded
+
+    def save(self, path: Path) -> None:
+        """See ``Shards``. Before an update sends them the weights, shards hold nothing."""
+        policy = self._policy
+        critic = policy.critic.tensors() if policy.critic is not None else {}
+        its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
+        if self._learner.shards_are_new(policy):
+            layouts = {name: TensorLayout.of(tensor) for name, tensor in self._sharded.held().items()}
+            state = self._learner.gathered(self._sharded)
+        else:
+            layouts = {name: TensorLayout.of(tensor) for name, tensor in policy.saved_state()}
+            state = policy.saved_state()
+        layouts |= {name: TensorLayout.of(tensor) for name, tensor in its_own.items()}
+        write_streamed(path, layouts, chain(state, its_own.items()))
 
 
 def run_follower(rendezvous: Rendezvous) -> None:
@@ -260,7 +302,7 @@ def run_follower(rendezvous: Rendezvous) -> None:
     dist.destroy_process_group()
 
 
-def send_task(process_group: TorchProcessGroup, task: UpdateTask | None) -> None:
+def send_task(process_group: TorchProcessGroup, task: UpdateTask | GatherTask | None) -> None:
     """Let all others of the group take part in an update, or (None) end."""
     process_group.broadcast_bytes(pickle.dumps(task))
 
@@ -268,13 +310,15 @@ def send_task(process_group: TorchProcessGroup, task: UpdateTask | None) -> None
 def follow(config: RunConfig, process_group: TorchProcessGroup, policies: Mapping[str, Policy]) -> None:
     """Take part in the updates that the leader sends, until it sends the end."""
     while True:
-        task: UpdateTask | None = pickle.loads(process_group.broadcast_bytes(b""))  # noqa: S301  # of the same run
+        task: UpdateTask | GatherTask | None = pickle.loads(process_group.broadcast_bytes(b""))  # noqa: S301  # of the same run
         if task is None:
             return
         policy = policies[task.policy]
-        _run_task(config, process_group, policy, task, policy)
-        if policy.sharded:
-            policy.tensors()  # collective: the leader gathers the shards
+        if isinstance(task, UpdateTask):
+            _run_task(config, process_group, policy, task, policy)
+        else:
+            for _ in policy.streamed(task.parts):
+                pass
 
 
 def lead(
@@ -303,9 +347,12 @@ def _run_task(
 ) -> dict[str, float]:
     """Update this process's policy or shard; rank 0's ``source`` has the weights to broadcast."""
     if task.new_weights:
-        tensors = process_group.broadcast_tensors(source.tensors() if not process_group.rank else {})
+        tensors = process_group.broadcast_tensors(() if process_group.rank else source.saved_state())
         if process_group.rank or policy is not source:
-            policy.load_tensors(tensors, "The leader's message")
+            policy.load_stream(tensors, "The leader's message")
+        else:
+            for _ in tensors:  # which others wait for
+                pass
     metrics = update(policy, task.batch, task.objective, task.steps, process_group)
     if policy.updates % config.objective.magnet_every == 0:
         policy.refresh_magnet()
@@ -329,7 +376,7 @@ def join_process_group(rendezvous: Rendezvous) -> TorchProcessGroup:
 
 def _open_policies(context: RunContext, process_group: TorchProcessGroup) -> dict[str, Policy]:
     """Return a run's policies, sharded if so configured; their weights come with the first task."""
-    policies = policies_for_resume(context)
+    policies = policies_for_resume(context, empty=context.config.optimizer.sharded)
     if context.config.optimizer.sharded:
         shard_policies(context.config, policies, process_group)
     return policies

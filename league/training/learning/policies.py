@@ -66,10 +66,11 @@ def _start_models(context: RunContext, names: Sequence[str], examples: list[Demo
     return models
 
 
-def policies_for_resume(context: RunContext) -> dict[str, Policy]:
+def policies_for_resume(context: RunContext, *, empty: bool = False) -> dict[str, Policy]:
     """Return the policies of a run to resume; their weights are still to be loaded from its checkpoint.
 
-    Full models take their shape from their newest snapshots. Raises UsageError if a file they need has changed.
+    Full models take their shape from their newest snapshots; where they are to be ``empty``, they have no data, until
+    they are sharded. Raises UsageError if a file they need has changed.
     """
     config, names = context.config, context.policies
     population = Population(context.run_dir / "population")
@@ -81,7 +82,9 @@ def policies_for_resume(context: RunContext) -> dict[str, Policy]:
         for name in (name for name in group if name not in adapted):
             # an exploiter without a snapshot has the shape of another policy on its base
             shaped_as = next((shaped for shaped in (name, *group) if population.all(shaped)), name)
-            models[name] = _loaded(config, name, population.verify(population.newest(shaped_as)).path)
+            folder = population.verify(population.newest(shaped_as)).path
+            dtype = config.model_of(name).dtype
+            models[name] = LanguageModel.without_data(folder, dtype=dtype) if empty else _loaded(config, name, folder)
     return {name: new_policy(context, name, models[name]) for name in names}
 
 

@@ -227,7 +227,7 @@ class League:
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until they are collected."""
-        episodes = with_shaping(self.context, self._judges, iteration, episodes)
+        episodes = with_shaping(self.context, iteration, self._judged(episodes))
         trajectories = to_trajectories(episodes, self.context.roles.__getitem__, self.context.scales)
         if self._stream is not None:
             trajectories, self._ages = self._stream.fresh(trajectories)
@@ -237,6 +237,15 @@ class League:
         matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
         play = AfterPlay(trajectories, matches, self.state.policies, self._teachers, estimates)
         self.learner.submit(iteration, trajectories, evidence_from_play(self.context, play))
+
+    def _judged(self, episodes: list[Episode]) -> list[Episode]:
+        """Return matches with judges' preferences; in a stream, others go on until the judges have answered."""
+        if self._judges is None:
+            return episodes
+        asked = self._judges.ask(episodes)
+        if self._stream is not None:
+            self._stream.play_while(lambda: not asked.ready())
+        return asked.read()
 
     def collect(self, iteration: int) -> LearnResult:
         """Wait for an iteration's learning; the run's state then has the policies after it."""

@@ -152,6 +152,8 @@ def resume(
         session.open_loggers()
         check_initial_weights(context)
         policies = policies_for_resume(session.context)
+        for policy in policies.values():  # shards will hold what optimisers keep
+            policy.plays = session.context.config.optimizer.sharded and not cluster
         state = load_checkpoint(session.context.config, run_dir, policies)
         return session.run(state)
 

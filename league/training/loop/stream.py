@@ -127,6 +127,8 @@ class _Feed:
         self._version = state.iteration
         self._waiting: deque[MatchRequest] = deque()
         self._under_way: dict[int, tuple[MatchRequest, int]] = {}  # by index, with its version
+        # index of the last match that has begun and is not to be played again with other weights
+        self._last = max([index for batch in state.streaming.values() for index in batch.episodes], default=-1)
         for _, batch in sorted(state.streaming.items()):
             self.add([request for request in batch.requests if request.index not in batch.episodes])
         if self._keeps and state.since:
@@ -142,6 +144,7 @@ class _Feed:
         request = self._waiting.popleft()
         version = self._version_of(request)
         self._under_way[request.index] = request, version
+        self._last = max(self._last, request.index)
         if not self._keeps:
             return request
         return request._replace(players=tuple([self._versions.name(player, version) for player in request.players]))
@@ -169,7 +172,7 @@ class _Feed:
         self._version = version
         first = self._versions.to_come.pop(version, None)
         if first is None:
-            first = self._waiting[0].index if self._waiting else self._state.next_match
+            first = self._first_to_come()
             self._versions.record(version, first)
         self._state.since[version] = first
         for old in [old for old in self._state.since if old < version - self._ahead]:  # no match has them any more
@@ -183,6 +186,14 @@ class _Feed:
         if not self._versions.to_come:
             raise RuntimeError("The stream of matches has come to a stop: nothing is under way and nothing can begin.")
         self._versions.to_come.clear()
+
+    def _first_to_come(self) -> int:
+        """Return the first match that can have weights which no match before it has had.
+
+        A resumed run plays again what a kill has lost, with the weights that it had, between matches that had ended.
+        """
+        begun = max([self._last, *(first - 1 for first in self._state.since.values())])
+        return next((request.index for request in self._waiting if request.index > begun), self._state.next_match)
 
     def _version_of(self, request: MatchRequest) -> int:
         """Return the version that a match plays with; it may be one to come."""

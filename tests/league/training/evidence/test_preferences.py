@@ -50,7 +50,7 @@ def throws(*actions, offenders=()):
 def compared(tmp_path, episodes, *overrides):
     settings = config(tmp_path, *overrides)
     with Engines() as engines:
-        return Judges(run_context(settings, tmp_path), engines).compare(episodes)
+        return Judges(run_context(settings, tmp_path), engines).ask(episodes).read()
 
 
 def test_a_game_that_judges_gives_the_share_of_the_others(tmp_path):
@@ -73,7 +73,7 @@ def test_a_seats_share_is_paid_at_its_last_turn_by_its_roles_factor(tmp_path):
         match._replace(turns=tuple(turns), preferred=(None, 0.5)),
         match._replace(turns=tuple(turns[:1]), preferred=(1.0, 0.25)),
     ]
-    found = [one.shaping for one in with_shaping(context, None, 1, played)]
+    found = [one.shaping for one in with_shaping(context, 1, played)]
     assert found == [(0.0, 0.0, 0.75, 0.5), (0.0, 0.0, 0.5, 0.0), (0.25,)]
 
 
@@ -94,7 +94,7 @@ def test_the_share_is_paid_at_the_last_turn_and_recorded(tmp_path):
     settings = config(tmp_path, "shaping.preferred.weight=0.5")
     with Engines() as engines:
         context = run_context(settings, tmp_path)
-        found = with_shaping(context, Judges(context, engines), 1, throws("rock", "paper"))
+        found = with_shaping(context, 1, Judges(context, engines).ask(throws("rock", "paper")).read())
     assert [one.shaping for one in found] == [(0.0,), (0.5,)]
     assert [one.returns for one in found] == [(0.0,), (0.0,)]
 
@@ -118,7 +118,7 @@ def test_a_player_that_judges_is_asked_both_ways_round(monkeypatch, tmp_path):
     leaning = Leaning()
     object.__setattr__(judge._player, "engine", leaning)
     rock, paper, again = throws("rock", "paper", "rock")
-    found = judge.preferences([JudgedPair(rock, paper, 0), JudgedPair(paper, rock, 0), JudgedPair(rock, again, 0)])
+    found = judge.ask([JudgedPair(rock, paper, 0), JudgedPair(paper, rock, 0), JudgedPair(rock, again, 0)]).read()
     assert found == pytest.approx([(0.4 + 1 - 0.9) / 2, (0.9 + 1 - 0.4) / 2, 0.5])
     assert len(leaning.asked) == 2, "each order once, and equal matches are not asked about"
     assert leaning.asked[0] == "first:\nYou threw rock.\nrock\n\nsecond:\nYou threw paper.\npaper\n"
@@ -155,7 +155,7 @@ def test_a_judge_who_only_speaks_is_asked_for_all_at_once(said, preferred):
         judge = PlayerJudge("random", "throw", "Which?", engines)
     object.__setattr__(judge._player, "engine", Speaking(*said))
     rock, paper, _ = throws("rock", "paper", "rock")
-    assert judge.preferences([JudgedPair(rock, paper, 0)]) == [preferred]
+    assert judge.ask([JudgedPair(rock, paper, 0)]).read() == [preferred]
 
 
 def test_a_judge_who_never_answers_ends_the_run():
@@ -164,7 +164,7 @@ def test_a_judge_who_never_answers_ends_the_run():
     object.__setattr__(judge._player, "engine", Speaking(ServerError("gone")))
     rock, paper, _ = throws("rock", "paper", "rock")
     with pytest.raises(ServerError, match="gone"):
-        judge.preferences([JudgedPair(rock, paper, 0)])
+        judge.ask([JudgedPair(rock, paper, 0)]).read()
 
 
 def test_random_prefers_nothing(tmp_path):
@@ -222,7 +222,7 @@ def test_thoughts_are_read_as_the_seats_own_role_writes_them(tmp_path):
     turns = [Turn(seat, "", "main", "", ("pass", "bet"), text, action, 0.0, None) for seat, text, action in said]
     match = MatchRequest(0, "kuhn_poker", 5, 0, ("main",) * 2, (True,) * 2)
     played = Episode(match, tuple(turns), (0.0, 0.0), EndReason.FINISHED)
-    [found] = with_shaping(replace(context, roles={"kuhn_poker": roles}), None, 1, [played])
+    [found] = with_shaping(replace(context, roles={"kuhn_poker": roles}), 1, [played])
     assert found.shaping == (0.5, 0.0, -0.5)
 
 

@@ -1,6 +1,7 @@
 """Runs whose updates two processes take equal the run of one process: as copies, as shards, and under torchrun."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -16,33 +17,62 @@ from league.config.load import load
 LEAGUE = ["-c", "import sys; from league.cli import main; sys.exit(main())"]
 
 
-def train(folder, name, *overrides, launcher=(sys.executable, *LEAGUE)):
+TWO, SHARDS = ["optimizer.processes=2"], ["optimizer.sharded=true", "optimizer.checkpointing=true"]
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--no-python", sys.executable)
+WEIGHTS = {"lora": [], "full": ["policies.main.weights=full"]}
+
+
+def league(*words, launcher=(sys.executable, *LEAGUE)):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    completed = subprocess.run([*launcher, *map(str, words)], env=environment, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+
+
+def train(folder, name, *overrides, **launcher):
     """Return the tensors of a run's policies at its end."""
     (folder / "tiny.toml").write_text(TINY_FREE)
     options = [word for override in overrides for word in ("--set", override)]
-    command = [*launcher, "train", str(folder / "tiny.toml"), "--run-dir", str(folder / name), *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    completed = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert completed.returncode == 0, completed.stderr
-    newest = max((folder / name / "state").glob("iteration-*"))  # the one before it is kept too
+    league("train", folder / "tiny.toml", "--run-dir", folder / name, *options, **launcher)
+    return tensors(folder / name)
+
+
+def tensors(run):
+    newest = max((run / "state").glob("iteration-*"))  # the one before it is kept too
     return {path.stem: load_file(path) for path in newest.glob("*.safetensors")}
 
 
+def resumed(run, target, processes):
+    """Resume a run of two iterations for two more, with another number of processes."""
+    shutil.copytree(run, target)
+    config = target / "config.toml"
+    text = config.read_text().replace("iterations = 2", "iterations = 4", 1)
+    text = text.replace("processes = 2", f"processes = {processes}", 1)
+    config.write_text(text if processes > 1 else text.replace("sharded = true", "sharded = false", 1))
+    league("train", "--resume", "--run-dir", target)
+    return tensors(target)
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for policy, of_policy in expected.items():
+        assert found[policy].keys() == of_policy.keys()
+        for key, tensor in of_policy.items():
+            torch.testing.assert_close(found[policy][key], tensor, rtol=1e-4, atol=1e-5, msg=key)
+
+
 @pytest.mark.thorough
-def test_two_processes_train_the_run_of_one(tmp_path):
-    alone = train(tmp_path, "alone")
-    two = "optimizer.processes=2"
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--no-python", sys.executable)
-    runs = {
-        "copies": train(tmp_path, "copies", two),
-        "shards": train(tmp_path, "shards", two, "optimizer.sharded=true", "optimizer.checkpointing=true"),
-        "torchrun": train(tmp_path, "torchrun", launcher=(*torchrun, *LEAGUE)),
-    }
-    for name, policies in runs.items():
-        assert policies.keys() == alone.keys()
-        for policy, tensors in alone.items():
-            for key, expected in tensors.items():
-                torch.testing.assert_close(policies[policy][key], expected, rtol=1e-4, atol=1e-5, msg=f"{name}: {key}")
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_copies_and_shards_train_the_run_of_one_process_whatever_number_goes_on(weights, tmp_path):
+    alone = train(tmp_path, "alone", *WEIGHTS[weights], "iterations=4")
+    assert_same(train(tmp_path, "copies", *WEIGHTS[weights], *TWO, "iterations=4"), alone)
+    train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS)
+    for processes in (1, 2, 3):
+        assert_same(resumed(tmp_path / "shards", tmp_path / f"on-{processes}", processes), alone)
+
+
+@pytest.mark.thorough
+def test_torchrun_trains_the_run_of_one_process(tmp_path):
+    assert_same(train(tmp_path, "torchrun", launcher=(*TORCHRUN, *LEAGUE)), train(tmp_path, "alone"))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import signal
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,9 @@ from league.config.load import load
 from league.training.board.metrics_log import read_metrics
 from league.training.checkpoints.checkpoint import folder_of
 from league.training.checkpoints.run_state import StreamBatch
+from league.training.evidence.preferences import PendingAnswers
 from league.training.loop import stream
+from league.training.loop.loop import League
 from league.training.loop.stream import ARRIVALS_FILE, Stream
 from learners.trajectories import Trajectory
 
@@ -169,6 +172,28 @@ def test_a_resumed_stream_plays_each_match_with_the_weights_that_its_record_name
     assert lines == [{"version": 1, "from": 4}, {"version": 2, "from": 8}], "what came later is no more"
 
 
+def test_what_a_kill_has_lost_is_played_again_with_its_weights_even_after_an_update(tmp_path):
+    """Matches 12, 13 and 16 had ended with version 3; 14 begins again, and 15 only after the next update."""
+    (tmp_path / "state").mkdir()
+    requests = [MatchRequest(i, "kuhn_poker", 4, i, ("main", "x"), (True, False)) for i in range(12, 18)]
+    policy = SimpleNamespace(updates=3, lm=SimpleNamespace(version=3))
+    ended = {i: Episode(requests[i - 12], (), (0.0,), EndReason.FINISHED) for i in (12, 13, 16)}
+    batches = {5: StreamBatch(requests, ended)}
+    state = SimpleNamespace(
+        iteration=3, since={2: 6, 3: 12}, streaming=batches, policies={"main": policy}, next_match=18
+    )
+    table = {"mode": "stream", "max_staleness": 3}
+    config = RunConfig.model_validate({"games": {"kuhn_poker": {}}, "iterations": 9, "async_learners": table})
+    resumed = Stream(config, tmp_path, state, Flows(lambda _: 1, in_flight=1), lambda _: [])
+    resumed._advance()
+    resumed._advance()
+    state.iteration = policy.updates = policy.lm.version = 4
+    resumed.updated()
+    episodes = resumed.batch(5)
+    assert {e.request.index: e.turns[0].trace.version for e in episodes if e.turns} == {14: 3, 15: 3, 17: 4}
+    assert state.since[4] == 17
+
+
 def test_places_are_used_while_the_longest_match_of_a_batch_is_played(tmp_path):
     """One match in twelve takes 20 rounds, the others one: taking turns, most places wait for it."""
     used = {}
@@ -179,6 +204,33 @@ def test_places_are_used_while_the_longest_match_of_a_batch_is_played(tmp_path):
         streamed(folder, flows, 40, matches=12, staleness=ahead)
         used[ahead] = flows.busy / (4 * flows.rounds)
     assert used[0] < 0.4 < 0.6 < used[3]
+
+
+def test_matches_go_on_while_a_judge_is_waited_for(tmp_path):
+    """A judge of batch 1 who answers when batch 3 has been played to its end."""
+    (tmp_path / "state").mkdir()
+    policy = SimpleNamespace(updates=0, lm=SimpleNamespace(version=0))
+    state = SimpleNamespace(iteration=0, since={}, streaming={}, policies={"main": policy}, next_match=18)
+    table = {"mode": "stream", "max_staleness": 2}
+    config = RunConfig.model_validate({"games": {"kuhn_poker": {}}, "iterations": 9, "async_learners": table})
+    flowing = Stream(
+        config,
+        tmp_path,
+        state,
+        Flows(lambda _: 3),
+        lambda n: [MatchRequest(i, "kuhn_poker", n, i, ("main", "x"), (True, False)) for i in range(6 * n - 6, 6 * n)],
+    )
+    flowing.updated()
+
+    class Slow(Future):
+        def done(self):
+            return len(state.streaming[3].episodes) == 6
+
+    judges = SimpleNamespace(
+        ask=lambda episodes: PendingAnswers([Slow()], lambda: [e._replace(preferred=(1.0,)) for e in episodes])
+    )
+    judged = League._judged(SimpleNamespace(_judges=judges, _stream=flowing), flowing.batch(1))
+    assert [(e.request.index, e.preferred) for e in judged] == [(i, (1.0,)) for i in range(6)]
 
 
 P, LONG, MATCHES, ARMS = 0.5, 10, 32, (0.2, 0.8)
