@@ -67,8 +67,8 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "What presets set, by table: what a setting takes, its default and its meaning; a default of none may be set. "
-        f"`league show settings --all` prints all {len(every)} in whole sentences, `league show settings WORD` those "
+        "What presets set, by table. "
+        f"`league show settings --all` prints all {len(every)} with what each takes, `league show settings WORD` those "
         "with a word in their meaning.",
     ]
     shown = of_presets(every)
@@ -78,26 +78,25 @@ def settings() -> str:
             "",
             f"## {table or 'A run'}",
             "",
-            "| setting | takes | default | meaning |",
-            "| --- | --- | --- | --- |",
+            "| setting | default | meaning |",
+            "| --- | --- | --- |",
         ]
-        lines += [_row(f"`{s.name}`", _short(s.kind), _default(s), s.meaning.partition(";")[0]) for s in own]
+        lines += [_row(f"`{s.name}`", _default(s), s.meaning.partition(";")[0] + _names(s)) for s in own]
     return "\n".join(lines) + "\n"
 
 
 def commands() -> str:
-    """Return the page of commands, with their examples."""
+    """Return the page of commands, with an example of each."""
     lines = [
         "# Commands",
         "",
         "A command's `--help` has every option, and more examples. With `--json` it prints one JSON document.",
     ]
     for group, own in GROUPS.items():
-        lines += ["", f"## {TITLES[group]}"]
+        lines += ["", f"## {TITLES[group]}", ""]
         for name, sentence in own.items():
-            place = f"league {written(name)}"
-            examples = [f"{place} {words}".strip() for words in find(name).EXAMPLES[:2]]
-            lines += ["", f"**{place}**: {sentence}.", "", "```sh", *examples, "```"]
+            example = f"league {written(name)} {find(name).EXAMPLES[0]}".strip()
+            lines.append(f"- `{example}`: {sentence}.")
     return "\n".join(lines) + "\n"
 
 
@@ -153,14 +152,11 @@ def _table_of(setting: Setting) -> str:
     return table if table.startswith(("games", "policies", "roles")) else table.partition(".")[0]
 
 
-def _short(kind: str) -> str:
-    """Return what a setting takes in signs: ``whole number, at least 1 or none`` is ``integer ≥ 1``."""
-    if kind.count("|") > MOST_NAMES:
-        return "a name"
-    signs = {"whole number": "integer", ", at least": " ≥", ", above": " >", " and at most": ", ≤", " or none": ""}
-    for words, sign in signs.items():
-        kind = kind.replace(words, sign)
-    return kind
+def _names(setting: Setting) -> str:
+    """Return what a setting chooses from, in brackets, unless its meaning has it: `` (zero, batch)``."""
+    names = setting.kind.removesuffix(" or none").split(" | ")
+    told = len(names) == 1 or len(names) > MOST_NAMES or all(name in setting.meaning for name in names)
+    return "" if told or names == ["true", "false"] else f" ({', '.join(names)})"
 
 
 def _default(setting: Setting) -> str:

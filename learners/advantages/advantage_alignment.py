@@ -10,7 +10,7 @@ seat learns to repeat what was good for this one:
 A1 and A2 are the two seats' advantages at their k-th moves, which are one round of the game. They need
 no critic: as in "Learning Robust Social Strategies with Large Language Models" (Piche et al., arXiv
 2511.19405) each is the reward to go less its mean at move k over the group, the matches with the same
-start and players. At beta = 0 only that is left. Refused replies and tool calls are turns but not moves: they take no
+start and players. Refused replies and tool calls are turns but not moves: they take no
 time, match no turn of the other seat, and have the advantage of the move that they led to.
 """
 

@@ -5,11 +5,10 @@ With r_1 ... r_n the rewards of a trajectory, the return among them, and w their
     A_n = (r_n - mean r_n) / (std r_n + epsilon)   within the group
     A = sum over n of w_n A_n, and then (A - mean A) / (std A + epsilon) over the batch
 
-Where the rewards are summed first, as grpo does with a return that is their sum, different rewards can give the same
-advantage: in groups of two with rewards (0, 0) and (1, 0), or (0, 0) and (1, 1), it is -1 and 1 both times. Normalised
-separately, it is twice as large in the second group. Normalising over the batch, which is a role's trajectories under
-one policy, keeps the scale from growing with the number of rewards. With only one reward the advantages are grpo's,
-exactly with ``normalise_batch = false``, and otherwise up to epsilon and one factor, which is 1 where no group is flat.
+Normalised separately, a reward on a small scale counts as much as another. Normalising over the batch, which is a
+role's trajectories under one policy, keeps the scale from growing with the number of rewards. With only one reward
+the advantages are grpo's, exactly with ``normalise_batch = false``, and otherwise up to epsilon and one factor, which
+is 1 where no group is flat.
 
 Weights can differ by role (``credit.settings``), and can move linearly to others.
 """

@@ -8,8 +8,7 @@ a reply is the mean outcome of the matches that go through it:
     A = V - mean V of its siblings, itself included
 
 This is the policy-gradient form. The paper calls a reply good if V > 1/2, and prefers every good reply to every bad one
-of its siblings (``sibling_pairs``, for the objective ``dpo``). Both forms hold for any number of seats that speak
-once each, in the order of the seats, and earn the same return. A reply that many matches go through counts once: each
+of its siblings (``sibling_pairs``, for the objective ``dpo``). A reply that many matches go through counts once: each
 of its trajectories has the weight 1 / their number.
 """
 

@@ -4,8 +4,7 @@ Rewards are summed first and centred after, over all turns of all trajectories o
 
     R_k = sum over j >= k of r_j,   A_k = R_k - mean of R over the turns of the (game, role, policy)
 
-There is no division by a standard deviation. Rewards [0, 0, 1] and [0.05, -1] have R = [1, 1, 1] and [-0.95, -1],
-mean 0.21. (The released code centres first and sums after, and pools games.)
+There is no division by a standard deviation. (The released code centres first and sums after, and pools games.)
 The paper has one policy; here an exploiter that also plays the role has a separate mean, since another policy's returns
 are no baseline for it.
 

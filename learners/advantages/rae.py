@@ -8,9 +8,9 @@ depends on its role:
 The paper folds in R trajectory by trajectory; at alpha = 0.95 b is then a mean over only some 20
 matches, whose noise is a common offset of the whole batch. The default folds in the batch mean once.
 
-``first = "batch"`` begins with the mean of a baseline's first batch instead of 0: where returns are far from 0, as an
-exploiter's are, the first updates would otherwise push every reply up, or every reply down. The ablation
-``baseline = "game"`` has one baseline for all roles of a (game, policy).
+``first = "batch"`` begins with the mean of a baseline's first batch instead of 0: where returns are far from 0, the
+first updates would otherwise push every reply up, or every reply down. The ablation ``baseline = "game"`` has one
+baseline for all roles of a (game, policy).
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ dL/dR_i = s_i (h'(R_i) + focus (h(R_i) - L)) = c_i / N for N matches, and sum_a 
     A_t = c_i (u_t(a_t) - p_t . u_t)
 
 so the policy gradient with this advantage equals the loss's in expectation. At focus = 0, c_i = 2 max(0, R_i): a
-match without regret has zero advantages. Returns of other rounds do not enter A_t, so a policy learns to respond to its
-observation, not to influence the other seats' later moves.
+match without regret has zero advantages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sequential advantages of teammates, which sum to the joint advantage (ReAd, arXiv 2405.14314).
 
-All trained seats of a team's match are paid alike by its game, and R is the mean of their returns where a run pays some
-of them more. Let h_i be everything they saw and said up to the match's i-th turn. A critic of the joint history,
-Q(h_i) ≈ E[R | h_i], is fitted to the returns of the remembered matches, and turn i has
+R is the mean return of the trained seats of a team's match. Let h_i be everything they saw and said up to the match's
+i-th turn. A critic of the joint history, Q(h_i) ≈ E[R | h_i], is fitted to the returns of the remembered matches, and
+turn i has
 
     A_i = Q(h_i) − Q(h_{i−1}),   Σ_i A_i = Q(h_n) − Q(h_0), the joint advantage
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -149,8 +149,9 @@ class _MetricsReader:
             if not self._continues(file):
                 self._forget()
             file.seek(self._size)
-            for line in _whole_lines(file.read()):
-                self._add(line)
+            for line in file:  # one by one: a long log is never in memory twice
+                if line.endswith(b"\n"):  # else it is still being written
+                    self._add(line)
         return self._curves
 
     def _continues(self, file: Any) -> bool:
@@ -173,9 +174,3 @@ class _MetricsReader:
         self.last = iteration
         self._size += len(line)
         self._last_line = line
-
-
-def _whole_lines(content: bytes) -> Iterator[bytes]:
-    """Yield the lines that are complete, with their ends."""
-    *lines, _torn = content.split(b"\n")
-    return (line + b"\n" for line in lines)

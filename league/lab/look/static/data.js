@@ -14,6 +14,15 @@
     return answer;
   };
 
+  const asked = new Map(); // what is on its way, so that two who ask the same at once share one answer
+
+  const get = async (address) => {
+    let response;
+    try { response = await fetch(address); }
+    catch { throw new Error("The server does not answer: is `league look` still running?"); }
+    return read(response);
+  };
+
   // Returns the answer of a view; throws an Error with a sentence.
   look.ask = async (view, query = {}) => {
     const strings = Object.fromEntries(Object.entries(query).map(([name, value]) => [name, String(value)]));
@@ -23,10 +32,9 @@
       if (answer.error) { throw new Error(answer.error); }
       return answer;
     }
-    let response;
-    try { response = await fetch(`api/${view}?${new URLSearchParams(strings)}`); }
-    catch { throw new Error("The server does not answer: is `league look` still running?"); }
-    return read(response);
+    const address = `api/${view}?${new URLSearchParams(strings)}`;
+    if (!asked.has(address)) { asked.set(address, get(address).finally(() => asked.delete(address))); }
+    return asked.get(address);
   };
 
   // Asks for what loads weights or plays.
