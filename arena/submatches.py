@@ -13,6 +13,7 @@ from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches, whole_outcome
+from roles.slots.rule import NAMES as SLOTS
 
 
 def begin_match(game: Game, request: MatchRequest) -> None:
@@ -177,7 +178,7 @@ def start_submatch(game: Game, request: MatchRequest) -> None:
 
 def attempt_of(episode: Episode) -> Attempt:
     """Return what a parent may know of a submatch that is over."""
-    calls = [turn for turn in episode.turns if turn.tool]
+    calls = [turn for turn in episode.turns if turn.tool and turn.tool not in SLOTS]
     answers = [turn.action for turn in episode.turns if turn.action is not None and not turn.tool]
     return Attempt(episode.outcome, " ".join(answers) if episode.outcome else "", len(calls))
 

@@ -11,6 +11,7 @@ import pytest
 from arena.records import Cast, MatchRequest, flatten_episodes
 from arena.samplers.scripted import Random, Script
 from arena.scheduler import play
+from arena.submatches import attempt_of
 from games.common.errors import UsageError
 from games.conformance import faults
 from games.registry import make_game
@@ -169,6 +170,16 @@ def test_children_are_k_attempts_and_pay_the_author_by_their_rate(name):
                 groups.setdefault(trajectory.deal_seed, []).append(trajectory)
         assert groups
         assert {len(group) for group in groups.values()} == {8}
+
+
+def test_texts_of_slots_are_no_calls_and_no_answer():
+    [episode], _ = matches("propose_sums(digits=2,base=2,tasks=1,attempts=5,reward=3)", "good", "random", 1)
+    attempt = episode.children[0]
+    told, asked = (attempt.turns[0]._replace(tool=tool, action=tool) for tool in ("plan", "add"))
+    answer = " ".join(turn.action for turn in attempt.turns)
+    assert attempt_of(attempt) == Attempt(attempt.outcome, answer, 0)
+    assert attempt_of(attempt._replace(turns=(told, asked, *attempt.turns))) == Attempt(attempt.outcome, answer, 1)
+    assert attempt_of(attempt._replace(outcome="")) == Attempt("", "", 0)
 
 
 def test_attempts_without_an_answer_key_are_paid_for_what_most_of_them_said():
