@@ -3,6 +3,7 @@
 import itertools
 import json
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
@@ -69,6 +70,25 @@ def test_the_magnet_follows_every_so_many_updates_and_not_in_between(matches, ta
     assert not any(torch.equal(before, after) for before, after in itertools.pairwise(models))
     for number, magnet in enumerate(magnets):
         assert torch.equal(magnet, models[number - number % 3]), f"the magnet after update {number}"
+
+
+def test_in_the_warm_up_of_critics_they_alone_learn(matches):
+    """Two iterations: a critic fitted on returns of 1 goes towards them, and the policy that it values rests."""
+    credit = {"rules": {"kuhn_poker/first": "gae_turn"}}
+    critic = {"warmup": 2, "hidden_size": 8}
+    config = RunConfig(games={"kuhn_poker": {}}, credit=credit, critic=critic, optimizer={"max_gap": 99.0})
+    policy = new_policy(run_context(config, Path()), "main", kuhn_pocket())
+    own = [t for t in matches if t.role == "first"]
+    policy.critic = Critic(32, ("kuhn_poker/first",), config.critic, 0)
+    evidence = [Evidence(values=(0.0,) * len(t.turns)) for t in own]
+    models, values, told = [weights(policy.lm)], [], []
+    for number in range(1, 4):
+        values.append(fmean(itertools.chain.from_iterable(policy.critic.values(policy.lm, own, evidence))))
+        told.append(update_policies(config, LearningState({"main": policy}), own, evidence, credited(own), number))
+        models.append(weights(policy.lm))
+    assert [torch.equal(before, after) for before, after in itertools.pairwise(models)] == [True, True, False]
+    assert values[0] < values[1] < values[2] <= 1.0
+    assert ["main/loss" in metrics for metrics in told] == [False, False, True]
 
 
 def spoken(batch, scale):
