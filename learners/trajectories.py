@@ -149,6 +149,11 @@ class Evidence:
         return None if cell is None else TurnSelection(*cell)
 
     @property
+    def eligible(self) -> tuple[bool, ...] | None:
+        """Whether each turn bears on something that came about; None where its game does not say.  # [K]"""
+        return self.cells.get("eligible")
+
+    @property
     def reply_credits(self) -> tuple[tuple[float, ...], ...] | None:
         """Where all legal replies are credited: each one's probability times its advantage, by the mask.  # [K][A]"""
         return self.cells.get("reply_credits")

@@ -51,7 +51,7 @@ class Retried(Wrapper):
             raise UsageError(f"{name}: games with tools or submatches cannot be retried; take sums or find_number.")
         facts, spread = inner.spec, inner.spec.max_return - inner.spec.min_return
         self._inner, self._pays, self._seed = inner, pays, 0
-        self._most, self._over = attempts, tuple[_Attempt, ...]()
+        self._most, self._over, self._marks = attempts, tuple[_Attempt, ...](), tuple[bool, ...]()
         self._before = self._paid = (0.0,) * facts.seats
         self.spec = replace(
             facts,
@@ -73,7 +73,7 @@ class Retried(Wrapper):
 
     def reset(self, seed: int) -> None:
         """Begin the first attempt."""
-        self._seed, self._over = seed, ()
+        self._seed, self._over, self._marks = seed, (), ()
         self._before = self._paid = (0.0,) * self.spec.seats
         self._inner.reset(seed)
 
@@ -113,7 +113,12 @@ class Retried(Wrapper):
         if self._ended():
             self._paid = self._settled()
         else:
+            self._marks += super().eligible()
             self._inner.reset(self._seed)
+
+    def eligible(self) -> tuple[bool, ...]:
+        """Return which moves of all attempts bear on something that came about; () where the game does not say."""
+        return self._marks + super().eligible()
 
     def rewards(self) -> tuple[float, ...]:
         """Return what the last action paid: all of it comes with the last attempt's end."""

@@ -44,6 +44,7 @@ KEYS = (  # of [objective], beside the settings of our own surrogates
     "entropy",
     "entropy_end",
     "epo",
+    "epo_end",
     "magnet",
     "magnet_end",
     "magnet_every",

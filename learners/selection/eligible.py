@@ -17,7 +17,7 @@ def eligible(batch: CreditedBatch, _state: State, _settings: Section) -> Selecti
     """Leave out turns that bear on something that never came about, as the game says."""
     factors = keep_all(batch)
     for i, evidence in enumerate(batch.evidence):
-        if (cell := evidence.cells.get("eligible")) is not None:
+        if (cell := evidence.eligible) is not None:
             factors[i] = [float(counts) for counts in cell]
     return Selection(factors)
 

@@ -22,6 +22,7 @@ from league.training.starts.pool import POOL_FILE, StartPool
 from learners.losses.term import ImitatedReply
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
+from roles.role import Roles
 
 
 class Beginning(NamedTuple):
@@ -110,10 +111,18 @@ class RunState(Checkpoint):
 
 
 def new_state(
-    config: RunConfig, run_dir: Path, policies: dict[str, Policy], saved: Checkpoint | None = None
+    config: RunConfig,
+    run_dir: Path,
+    policies: dict[str, Policy],
+    saved: Checkpoint | None = None,
+    roles: Roles | None = None,
 ) -> RunState:
-    """Return the state of a run before its first iteration, or with the fields of a checkpoint."""
+    """Return the state of a run before its first iteration, or with the fields of a checkpoint.
+
+    ``roles`` are the run's, where they are known; None: they are worked out.
+    """
     saved = saved or Checkpoint()
+    noted = kept_places(roles or run_roles(config)) if config.roles.stores else ()
     return RunState(
         **{item.name: getattr(saved, item.name) for item in fields(Checkpoint)},
         policies=policies,
@@ -123,6 +132,6 @@ def new_state(
             config.evaluation.anchors[:1]
         ),  # anchors of different strength cannot both be fixed at one rating
         store=MatchStore(run_dir / STORE_FILE),
-        note_store=NoteStore(run_dir / NOTES_FOLDER, kept_places(run_roles(config)) if config.roles.stores else ()),
+        note_store=NoteStore(run_dir / NOTES_FOLDER, noted),
         starts=StartPool(run_dir / POOL_FILE, config.starts.forgetting) if config.starts.rule else None,
     )

@@ -258,7 +258,7 @@ class _Session:
         clear_state(self._run_dir)
         policies = start_policies(context)
         save_initial_weights(self._run_dir, [policies[name] for name in config.league_roles])
-        state = new_state(config, self._run_dir, policies)
+        state = new_state(config, self._run_dir, policies, roles=context.roles)
         if state.starts is not None:
             state.starts.add(first_starts(context))
         return state

@@ -395,9 +395,8 @@ def _changes(config: RunConfig) -> Iterator[_Change]:
     if not all(config.policy(name).adapted for name in config.policies) or not config.policies:
 
         def adapted(config: RunConfig) -> RunConfig:
-            engine = config.engine.model_copy(
-                update={"vllm": config.engine.vllm.model_copy(update={"max_lora_rank": 32})}
-            )
+            ranked = of("engine", vllm=config.engine.vllm.model_copy(update={"max_lora_rank": 32}))
+            engine = ranked(config).engine
             return config.model_copy(update={"policies": {**config.policies, **lora}, "engine": engine})
 
         yield _Change(f"policies.{trained[0]}.weights = 'lora'", adapted)
