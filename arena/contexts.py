@@ -6,18 +6,34 @@ any other, and makes no move. Its reward is what the game pays that seat until t
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from arena.match_rng import MatchRng
 from arena.records import MatchRequest, Reply, ReplyRequest
 from games.common.errors import UsageError
-from games.spec import Game
+from games.spec import Choices, FreeText, Game
 from games.talk.conversation import utterance
-from roles.replies import strip_thoughts, writing
+from roles.prompts import observed
+from roles.replies import speaking, strip_thoughts, writing
 from roles.role import Role
 from roles.slots import RULES, shown, sight_past
 from roles.slots.rule import Filling, Sight, SlotText, Writing
+
+
+def request_in(player: str, role: Role, position: Game, rng: random.Random) -> ReplyRequest:
+    """Return the request for a role's reply in a position, where nothing was written or given for its slots."""
+    return request_for(player, role, position, observed(role, position), position.actions(), rng)
+
+
+def request_for(
+    player: str, role: Role, game: Game, observation: str, actions: Choices | FreeText, rng: random.Random
+) -> ReplyRequest:
+    """Return the request for one of a list of actions, or for words, of a role that is shown an observation."""
+    if isinstance(actions, FreeText):
+        return ReplyRequest(player, speaking(role), game, observation, (), (), rng, actions.form)
+    return ReplyRequest(player, role, game, observation, actions.labels, (), rng)
 
 
 class Wanted(NamedTuple):
@@ -73,7 +89,7 @@ class Contexts:
 
     def _sight(self, one: Filling, game: Game, seat: int, over: bool = False) -> Sight:
         place, trained = (seat, one.slot), self._request.trained[seat]
-        past = sight_past((one,), game, seat)
+        past = sight_past(one, game, seat)
         return Sight(game, seat, past, self._written.get(place, ()), self._given.get(place, ""), trained, over)
 
     def _request_of(self, one: Filling, game: Game, seat: int, text: str, rng: MatchRng) -> tuple[int, ReplyRequest]:

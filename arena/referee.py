@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from arena.contexts import Contexts
+from arena.contexts import Contexts, request_for
 from arena.match_rng import MatchRng
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.submatches import Submatches, begin_match
@@ -16,7 +16,7 @@ from games.abilities import PaysNamedRewards
 from games.common.errors import UsageError
 from games.spec import FreeText, Game, GameSpec, HasTools
 from roles.conduct import retry_message, settle_forfeit
-from roles.replies import parse_reply, read_free_text, speaking
+from roles.replies import parse_reply, read_free_text
 from roles.role import OnIllegal, Role
 
 _FINISHED = EndReason.FINISHED  # in Python 3.11, the lookup of an enum member takes longer than making the record
@@ -176,11 +176,11 @@ def _ask(
     contexts: Contexts | None,
 ) -> tuple[FreeText | None, ReplyRequest]:
     """Return the first request of a turn, and how to read its reply where it asks for free text."""
-    actions, player = game.actions(), request.players[seat]
+    actions = game.actions()
     shown = game.observe(seat) if contexts is None or not role.slots else contexts.shown(game, seat)
+    turn_request = request_for(request.players[seat], role, game, shown, actions, rng)
     if isinstance(actions, FreeText):  # it has no tools
-        return actions, ReplyRequest(player, speaking(role), game, shown, (), (), rng, actions.form)
-    turn_request = ReplyRequest(player, role, game, shown, actions.labels, (), rng)
+        return actions, turn_request
     return None, turn_request if tools is None else tools.begin_turn(turn_request)
 
 

@@ -153,10 +153,9 @@ def tabled(model: str, game: str) -> dict[str, Any]:
     """Return one row of the second table."""
     import torch
 
-    from arena.records import ReplyRequest
+    from arena.contexts import request_in
     from arena.samplers.torch_lm import TorchLM
     from games.openspiel.game import OpenSpielGame
-    from games.spec import labels
     from league.config import RolesConfig
     from league.config.load import seat_roles
     from league.population.models.source import model_folder
@@ -166,10 +165,7 @@ def tabled(model: str, game: str) -> dict[str, Any]:
     roles = seat_roles(RolesConfig(wording="brief" if model == "pocket" else "full"), OpenSpielGame(game).spec)
     points = sorted(information_positions(game).items())
     rng = random.Random(0)
-    requests = [
-        ReplyRequest("model", roles[seat], match, match.observe(seat), labels(match), (), rng)
-        for (seat, _), match in points
-    ]
+    requests = [request_in("model", roles[seat], match, rng) for (seat, _), match in points]
 
     def timed(read: Callable[[TorchLM], list[Any]]) -> tuple[float, list[Any]]:
         engine = TorchLM()

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from arena.contexts import request_in
 from arena.match_rng import MatchRng
 from arena.records import Refusal, Reply, ReplyRequest, Sampler
 from arena.samplers.policy_net import Reference, scatter_legal, seat_numbers
@@ -76,7 +77,7 @@ class AttackMatch:
         game = choice_game(self.env.game)
         seat = game.to_act()
         assert seat is not None
-        return ReplyRequest(player, role, game, game.observe(seat), game.legal_actions(), self.refusals, self.rng)
+        return request_in(player, role, game, self.rng)._replace(refusals=self.refusals)
 
     def apply_action(self, decision: Decision) -> None:
         """Play the exploiter's action."""

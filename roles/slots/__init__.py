@@ -57,17 +57,17 @@ def filling(slot: str, table: Any) -> Filling:
 
 def shown(prompt: str, fillings: tuple[Filling, ...], game: Game, seat: int, sights: dict[str, Sight]) -> str:
     """Return what a seat is shown: its observation with its slots filled by their rules."""
-    past = sight_past(fillings, game, seat)
+    past = max((sight.past for sight in sights.values()), key=len, default=())
     texts = {one.slot: RULES[one.rule].make(sights[one.slot], one.settings) for one in fillings}
     return filled(prompt, without_past(game.observe(seat), past), texts)
 
 
-def sight_past(fillings: tuple[Filling, ...], game: Game, seat: int) -> tuple[str, ...]:
-    """Return what a seat was shown of earlier, if one of its rules reads it; else ()."""
-    return past_of(game, seat) if any(RULES[one.rule].reads_past for one in fillings) else ()
+def sight_past(one: Filling, game: Game, seat: int) -> tuple[str, ...]:
+    """Return what a seat was shown of earlier, if the rule of a slot reads it; else ()."""
+    return past_of(game, seat) if RULES[one.rule].reads_past else ()
 
 
 def plain_view(prompt: str, fillings: tuple[Filling, ...], game: Game, seat: int) -> str:
     """Return what a seat is shown where nothing was written or given."""
-    sights = {one.slot: Sight(game, seat, sight_past((one,), game, seat)) for one in fillings}
+    sights = {one.slot: Sight(game, seat, sight_past(one, game, seat)) for one in fillings}
     return shown(prompt, fillings, game, seat, sights)

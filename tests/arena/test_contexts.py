@@ -9,12 +9,13 @@ from support.matches.contexts import WORDS, Reader, Solver, gaps, matches, with_
 from support.matches.kuhn import engine_with
 from support.models.pocket import pocket
 
+from arena.contexts import request_in
 from arena.errors import EngineError
 from arena.records import Cast, MatchRequest, Reply
 from arena.replays import episode_from_record, episode_to_record
 from arena.samplers.scripted import Always, Random, Script
 from arena.scheduler import play
-from arena.submatches import play_again
+from arena.submatches import play_again, positions
 from games.common.errors import UsageError
 from games.registry import make_game
 from roles.cards import load_roles
@@ -66,6 +67,29 @@ def test_texts_of_another_role_are_quoted_and_recorded_as_its_own():
     first, second = episode.turns[:2]
     assert (first.seat, first.player, first.role, first.tool) == (1, "p1", roles[1].name, "plan")
     assert second.observation.startswith('Advice: "bet now"\nHand 1 of 1')
+
+
+@pytest.mark.parametrize("game", ["repeated_kuhn_poker(hands=4)", "find_number"])
+def test_who_asks_about_a_position_asks_as_a_match_does(game):
+    """Of a list of actions what a window leaves, and words of who speaks; a teacher or an audit asks so."""
+    roles = load_roles(make_game(game).spec)
+    if not make_game(game).spec.free_text:
+        roles = tuple(with_slots(role, earlier={"rule": "window", "entries": 1}) for role in roles)
+    asked = []
+
+    class Asked(Random):
+        def sample(self, requests):
+            asked.extend(requests)
+            return super().sample(requests)
+
+    [episode] = matches(game, [Asked()] * len(roles), roles)
+    requests = [
+        request_in(f"p{position.to_act()}", roles[position.to_act()], position, rng)._replace(game=None, rng=None)
+        for rng in [random.Random(0)]
+        for position in positions(make_game(game), episode)
+        if position.to_act() is not None
+    ]
+    assert requests == [request._replace(game=None, rng=None) for request in asked]
 
 
 def test_lines_of_empty_slots_are_left_out_and_prompts_show_what_the_turn_saw():

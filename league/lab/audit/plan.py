@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from arena.records import ReplyRequest, Tabular, TellsLogprobs
+from arena.contexts import request_in
+from arena.records import Tabular, TellsLogprobs
 from games.registry import make_game
-from games.spec import labels
 from league.population.evaluation.asking_cost import (
     AskingCost,
     endpoint_settings,
@@ -27,7 +27,6 @@ from league.population.evaluation.head_to_head import seatings
 from league.population.players.player import Player
 from league.population.players.tabulating import SCORED_AT_ONCE
 from league.theory.exact.exploitability import information_positions
-from roles.prompts import observed
 from roles.role import ReplyForm
 
 GAMES = (  # small enough to be exact, from the fewest information states to the most: 12, 48, 90, 192, 936
@@ -163,17 +162,8 @@ def pace_of(player: Player, replies: int | None = None) -> Pace:
     """Return how fast a player answers, from a few positions; of an endpoint, from one request like its first."""
     positions = list(information_positions(player.spec.name).items())[: PROBED + 1]
     requests = [
-        ReplyRequest(
-            player.members[seat][0][0],
-            player.roles[seat],
-            game,
-            observed(player.roles[seat], game),
-            labels(game),
-            (),
-            rng,
-        )
+        request_in(player.members[seat][0][0], player.roles[seat], game, random.Random(f"pace/{seat}"))
         for (seat, _), game in positions
-        for rng in [random.Random(f"pace/{seat}")]
     ]
     engine = player.engine_of(requests[0].player)
     settings = endpoint_settings(player)

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from arena.contexts import request_in
 from arena.records import ReplyRequest, Tabular
 from games.common.errors import UsageError
 from games.spec import FreeText
 from league.population.players.player import Player
-from roles.replies import format_reply, parse_reply, read_free_text, speaking, strip_thoughts
+from roles.replies import format_reply, parse_reply, read_free_text, strip_thoughts
 from roles.role import ReplyForm
 
 
@@ -49,10 +50,7 @@ def utterances(player: Player, positions: Sequence[Position], samples: int, seed
 
 
 def _request(player: Player, seat: int, match: Any, rng: random.Random) -> ReplyRequest:
-    role, (identity, _), actions = player.roles[seat], player.members[seat][0], match.actions()
-    if isinstance(actions, FreeText):
-        return ReplyRequest(identity, speaking(role), match, match.observe(seat), (), (), rng, actions.form)
-    return ReplyRequest(identity, role, match, match.observe(seat), actions.labels, (), rng)
+    return request_in(player.members[seat][0][0], player.roles[seat], match, rng)
 
 
 def _exact(player: Player, request: ReplyRequest) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from arena.records import ReplyRequest
+from arena.contexts import request_in
 from arena.remote.chat_completions import estimate_tokens, to_body
 from arena.remote.settings import RemoteSettings
 from arena.remote.usage import Metered, Usage, with_cost
@@ -14,7 +14,6 @@ from games.spec import Game, labels
 from league.population.players.player import Player
 from league.population.players.tabulating import REPLIES_PER_STATE
 from league.theory.exact.exploitability import information_positions
-from roles.prompts import observed
 from roles.role import OnIllegal
 
 ENDPOINT_REPLIES = 64  # at each state of a player whose requests may have a price
@@ -95,9 +94,7 @@ def match_cost(player: Player, seatings: float) -> AskingCost | None:
 
 
 def _prompt_tokens(settings: RemoteSettings, player: Player, seat: int, game: Game) -> int:
-    request = ReplyRequest(
-        player.label, player.roles[seat], game, observed(player.roles[seat], game), labels(game), (), random.Random(0)
-    )
+    request = request_in(player.label, player.roles[seat], game, random.Random(0))
     return estimate_tokens(to_body(settings, request, 0) | {"max_completion_tokens": 0})
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from arena.records import ReplyRequest, Sampler
+from arena.contexts import request_in
+from arena.records import Sampler
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.spec import FreeText, Game, HasScripts, labels
@@ -24,8 +25,7 @@ from league.population.players.player import Player, fixed_role, resolve
 from league.population.players.remote import PREFIX, read_settings
 from league.population.players.scripted import scripted_player
 from league.population.storage.run_dir import Run, find_run
-from roles.prompts import observed
-from roles.replies import read_free_text, speaking
+from roles.replies import read_free_text
 from roles.role import Role, Roles
 
 HF = "hf:"
@@ -149,14 +149,7 @@ def _try(name: str, engine: Sampler, role: Role, position: Game) -> None:
         actions = position.actions()
         form = actions.form if isinstance(actions, FreeText) else ""
         if seat == role.seat:
-            asked_role = speaking(role) if form else role
-            engine.sample(
-                [
-                    ReplyRequest(
-                        name, asked_role, position, observed(asked_role, position), labels(position), (), rng, form
-                    )
-                ]
-            )
+            engine.sample([request_in(name, role, position, rng)])
             return
         scripts = position.scripts() if isinstance(position, HasScripts) else {}
         if form and not scripts:

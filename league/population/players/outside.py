@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from arena.records import ReplyRequest, Sampler
+from arena.contexts import request_in
+from arena.records import Sampler
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import FreeText, Game
@@ -13,8 +14,7 @@ from league.config import RunConfig
 from league.population.players.engines import Engines
 from league.population.players.player import exploiter
 from league.population.players.scripted import scripted_forms, scripted_player
-from roles.prompts import observed
-from roles.replies import read_free_text, speaking
+from roles.replies import read_free_text
 from roles.role import Role, Roles
 
 
@@ -72,16 +72,14 @@ def check_players(engines: Mapping[str, Sampler], roles: Roles) -> None:
                     position.apply(action)
                     continue
                 if seat in untried:
-                    shown = (observed(seats[seat], position), actions.labels, (), random.Random(0))
-                    engine.sample([ReplyRequest(name, seats[seat], position, *shown)])
+                    engine.sample([request_in(name, seats[seat], position, random.Random(0))])
                     untried.remove(seat)
                 position.apply(actions.labels[0])
 
 
 def _try_words(name: str, engine: Sampler, role: Role, position: Game, form: FreeText) -> str | None:
     """Return the action that a player's words name in a position; None if they name none."""
-    shown = (observed(role, position), (), (), random.Random(0), form.form)
-    [reply] = engine.sample([ReplyRequest(name, speaking(role), position, *shown)])
+    [reply] = engine.sample([request_in(name, role, position, random.Random(0))])
     return read_free_text(form, reply.text)
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from arena.contexts import request_in
 from arena.records import ReplyRequest, Sampler, Tabular, TabularInBulk, TellsLogprobs
 from games.common.errors import NotEnumerable
-from games.spec import Game, labels
+from games.spec import Game
 from league.theory.exact.exploitability import PolicyTable, information_positions
 from league.theory.exact.states import Key
-from roles.prompts import observed
 from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
 from roles.slots import RULES
@@ -115,7 +115,7 @@ class PolicyReader:
                 "written in each match, so a position alone does not say what it sees. Play matches of it, or fill the "
                 "slot by window."
             )
-        return ReplyRequest(self._identity, role, game, observed(role, game), labels(game), (), self._rng)
+        return request_in(self._identity, role, game, self._rng)
 
     def _counted(self, engine: Sampler, request: ReplyRequest) -> StateRow:
         """Return the legal actions' shares of sampled replies; uniform if no reply was legal."""

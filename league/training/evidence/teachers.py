@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from arena.contexts import request_in
 from arena.records import Episode, ReplyRequest, Tabular, Turn
 from arena.submatches import positions
 from games.common.errors import UsageError
@@ -187,7 +188,7 @@ def _try(teacher: Teacher, role: Role, where: str) -> None:
     engine = teacher.player.engine_of(teacher.player.members[role.seat][0][0])
     while not isinstance(engine, HasModels) and (seat := match.to_act()) is not None:
         if seat == role.seat:
-            request = ReplyRequest("", teacher.role, match, match.observe(seat), labels(match), (), random.Random(0))
+            request = request_in("", teacher.role, match, random.Random(0))
             try:
                 engine.distributions([request])  # type: ignore[attr-defined]  # check_teacher has seen that
             except UsageError as error:
