@@ -131,7 +131,7 @@ class Games:
         ):
             raise UsageError(f"snapshots should be a list of 1 to {MOST_ASKED} names.")
         query = {name: str(request[name]) for name in ("at", "index", "path", "turn") if name in request}
-        match, turn, _ = find_turn(self._run, query)
+        match, turn, *_ = find_turn(self._run, query)
         if turn.trace is None:
             raise UsageError(f"{turn.player} is no language model: it had no prompt.")
         snapshots, trace = [self._run.snapshot(name) for name in names], turn.trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from arena.records import Episode, Turn, flatten_episodes
 from games.common.errors import UsageError
@@ -109,7 +109,6 @@ def _is_wanted(row: Row, query: Mapping[str, str]) -> bool:
 def one_match(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     """Return match ``index`` of iteration ``at``, turn by turn; of its submatches, ``path`` "0.1" names one."""
     sample, path = find_sample(run, query), query.get("path", "")
-    match, advantages = match_at(sample, path)
     numbered = zip(places(sample.episode), flatten_episodes([sample.episode]), strict=True)
     row = next(each for each in all_rows(run, whole(query, "at")) if each["index"] == whole(query, "index"))
     return {
@@ -120,25 +119,28 @@ def one_match(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
             for place, each in numbered
             if place and place.rpartition(".")[0] == path
         ],
-        **_turn_by_turn(run, match, sample, advantages, reasons_at(sample, path)),
+        **_turn_by_turn(run, sample, match_at(sample, path)),
     }
 
 
-def match_at(sample: SampledMatch, path: str) -> tuple[Episode, TurnAdvantages]:
-    """Return a match, "", or the submatch at a path, with its turns' advantages. Raises UsageError for no such path."""
+class CreditedMatch(NamedTuple):
+    """A kept match, or a submatch of it, and what is known of its turns."""
+
+    match: Episode
+    advantages: TurnAdvantages  # [K]
+    left_out: tuple[str, ...]  # why a rule of selection left the turn out; "" for one that counts  # [K]
+
+
+def match_at(sample: SampledMatch, path: str) -> CreditedMatch:
+    """Return a match, "", or the submatch at a path. Raises UsageError where there is none."""
     known = list(places(sample.episode))
     if path not in known:
         raise UsageError(f"Match {sample.episode.request.index} has no submatch {path!r}; it has {known[1:]}.")
-    match = sample.episode
+    place, match = known.index(path), sample.episode
     for number in filter(None, path.split(".")):
         match = match.children[int(number)]
-    return match, sample.advantages[known.index(path)]
-
-
-def reasons_at(sample: SampledMatch, path: str) -> tuple[str, ...]:
-    """Return why each turn of the match at a path was left out by a rule of selection; "" for one that was not."""
-    place = list(places(sample.episode)).index(path)
-    return sample.left_out[place] if sample.left_out else ("",) * len(sample.advantages[place])
+    advantages = sample.advantages[place]
+    return CreditedMatch(match, advantages, sample.left_out[place] if sample.left_out else ("",) * len(advantages))
 
 
 def find_sample(run: RunFiles, query: Mapping[str, str]) -> SampledMatch:
@@ -159,26 +161,27 @@ def places(episode: Episode, path: str = "") -> Iterator[str]:
         yield from places(child, f"{path}.{number}".lstrip("."))
 
 
-def _turn_by_turn(
-    run: RunFiles, match: Episode, sample: SampledMatch, advantages: TurnAdvantages, left_out: tuple[str, ...]
-) -> dict[str, Any]:
+def _turn_by_turn(run: RunFiles, sample: SampledMatch, credited: CreditedMatch) -> dict[str, Any]:
     from league.lab.look.boards import drawings
     from league.lab.look.exact import exact_credit
     from league.lab.reports.replay import belief_curves, positions, reasoning
 
+    match = credited.match
     views = positions(match)
     spoken = {turn.seat: turn.role for turn in match.turns}
     roles = [spoken.get(seat, f"seat {seat}") for seat in range(len(match.request.players))]
     exact, why_not = exact_credit(run, match, sample.iteration or 0)
     turns = []
-    for number, (turn, advantage) in enumerate(zip(match.turns, advantages, strict=True)):
+    for number, (turn, advantage, left_out) in enumerate(
+        zip(match.turns, credited.advantages, credited.left_out, strict=True)
+    ):
         turns.append(
             {
                 **_turn(turn),
                 "reasoning": reasoning(turn.reply, turn.action),
                 "advantage": advantage,
                 "exact": exact[number] if exact else None,
-                "nothing": left_out[number] or why_nothing(run, match, turn, advantage),
+                "nothing": left_out or why_nothing(run, match, turn, advantage),
             }
         )
     shown = [None if view is None else list(view.shown) for view in views]

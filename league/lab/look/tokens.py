@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Episode, TokenTrace, Turn
 from games.common.errors import UsageError
 from league.lab.look.curves import whole
-from league.lab.look.matches import find_sample, match_at, reasons_at, why_nothing
+from league.lab.look.matches import find_sample, match_at, why_nothing
 from league.lab.look.run_files import RunFiles
 
 if TYPE_CHECKING:
@@ -27,12 +27,11 @@ MOST_TOKENS = 4096  # of a prompt that is shown
 
 def turn_tokens(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     """Return turn ``turn`` (from 1) of a match: its tokens, what each weighs, and why it may weigh nothing."""
-    match, turn, advantage = find_turn(run, query)
+    match, turn, advantage, left_out = find_turn(run, query)
     trace = turn.trace
     if trace is None:
         return {"tokens": [], "prompt": [], "none": f"{turn.player} is no language model: no tokens were recorded."}
     tokenizer = _tokenizer(run, trace)
-    left_out = reasons_at(find_sample(run, query), query.get("path", ""))[whole(query, "turn") - 1]
     nothing = left_out or why_nothing(run, match, turn, advantage)
     learns = 0.0 if nothing or advantage is None else advantage
     loss_weight = float(run.toml.get("games", {}).get(match.request.game, {}).get("loss_weight", 1.0))
@@ -58,14 +57,22 @@ def turn_tokens(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def find_turn(run: RunFiles, query: Mapping[str, str]) -> tuple[Episode, Turn, float | None]:
-    """Return a match, one of its turns, and its advantage. Raises UsageError for one that does not exist."""
-    sample = find_sample(run, query)
-    match, advantages = match_at(sample, query.get("path", ""))
+class FoundTurn(NamedTuple):
+    """A turn of a kept match."""
+
+    match: Episode
+    turn: Turn
+    advantage: float | None
+    left_out: str  # why a rule of selection left it out; "": it counts
+
+
+def find_turn(run: RunFiles, query: Mapping[str, str]) -> FoundTurn:
+    """Return the turn that a query names. Raises UsageError for one that does not exist."""
+    match, advantages, left_out = match_at(find_sample(run, query), query.get("path", ""))
     number = whole(query, "turn")
     if not 1 <= number <= len(match.turns):
         raise UsageError(f"The match has the turns 1 to {len(match.turns)}, not {number}.")
-    return match, match.turns[number - 1], advantages[number - 1]
+    return FoundTurn(match, match.turns[number - 1], advantages[number - 1], left_out[number - 1])
 
 
 def _tokenizer(run: RunFiles, trace: TokenTrace) -> Tokenizer | None:
@@ -97,7 +104,7 @@ def scored_turn(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
 
     ``by`` names the snapshot; without it the newest of the turn's policy up to that iteration.
     """
-    _, turn, _ = find_turn(run, query)
+    turn = find_turn(run, query).turn
     if turn.trace is None:
         raise UsageError(f"{turn.player} is no language model: there is nothing to score.")
     snapshot = run.snapshot(query["by"]) if query.get("by") else newest_of(run, turn.trace.snapshot, whole(query, "at"))
