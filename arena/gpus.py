@@ -1,4 +1,4 @@
-"""Lists this machine's GPUs without torch, which is slow to import and must not use a GPU before a fork."""
+"""Lists this machine's GPUs and memory without torch, which is slow to import and must not use a GPU before a fork."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def find_gpu() -> Gpu | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return least(process.stdout)
+
+
+def main_memory() -> int:
+    """Return the bytes of this machine's main memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def least(listed: str) -> Gpu | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arena.roofline import Shape
 
@@ -12,17 +12,11 @@ if TYPE_CHECKING:
 TINY = Shape("tiny", 64, 2, 4, 2, 16, 128, 400)
 
 
-def random_model(shape: Shape, device: str, dtype: str) -> LanguageModel:
-    """Return a model with random weights and a tokenizer that serves no text; its replies never end."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+def config_of(shape: Shape) -> Any:
+    """Return the configuration (``transformers``) of models of a shape."""
+    from transformers import LlamaConfig, Qwen3Config
 
-    from arena.lm.language_model import LanguageModel
-    from arena.lm.pocket import train_tokenizer
-
-    kinds = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
-    settings, kind = kinds[shape.family]
-    config = settings(
+    return {"qwen3": Qwen3Config, "llama": LlamaConfig}[shape.family](
         vocab_size=shape.vocabulary,
         tie_word_embeddings=True,
         hidden_size=shape.hidden,
@@ -32,11 +26,29 @@ def random_model(shape: Shape, device: str, dtype: str) -> LanguageModel:
         num_key_value_heads=shape.kv_heads,
         head_dim=shape.head_width,
         max_position_embeddings=32_768,
+        architectures=["Qwen3ForCausalLM" if shape.family == "qwen3" else "LlamaForCausalLM"],
     )
+
+
+def textless_tokenizer() -> Any:
+    """Return a tokenizer that serves no text."""
+    from arena.lm.pocket import train_tokenizer
+
+    return train_tokenizer(["nothing is read as text here"], 300)
+
+
+def random_model(shape: Shape, device: str, dtype: str) -> LanguageModel:
+    """Return a model with random weights and a tokenizer that serves no text; its replies never end."""
+    import torch
+    import transformers
+
+    from arena.lm.language_model import LanguageModel
+
+    config = config_of(shape)
     config.dtype = getattr(torch, dtype)
     with torch.random.fork_rng(devices=[]), torch.device(device):
         torch.manual_seed(0)
-        model = kind(config).to(config.dtype)
-    lm = LanguageModel(model.eval(), train_tokenizer(["nothing is read as text here"], 300))
+        model = getattr(transformers, config.architectures[0])(config).to(config.dtype)
+    lm = LanguageModel(model.eval(), textless_tokenizer())
     lm.end_token = -1
     return lm

@@ -90,7 +90,6 @@ EXCEPTIONS = {
     ("parameters", "learners/update/policy.py:Policy.__init__"): "what a policy keeps beside its weights",
     ("parameters", "roles/cards.py:with_overrides"): "each is a key of the table [roles]",
     ("short", "arena/event_loop.py"): "the loop that asynchronous engines share",
-    ("short", "arena/gpus.py"): "asks for GPUs without torch, before anything slow is imported",
     ("short", "arena/lm/decoding/mixed_adapters.py"): "one way to decode: several adapters in one pass",
     ("short", "arena/lm/finite.py"): "one refusal, which play and learning share",
     ("short", "arena/match_rng.py"): "one stream of seeds",

@@ -7,10 +7,9 @@ takes memory from keys and values, so that all of them get a part of it at most.
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
-from arena.gpus import find_gpu
+from arena.gpus import find_gpu, main_memory
 from arena.roofline import Shape
 from league.config import RunConfig
 from league.config.matchmaking import SELF_PLAY, SharesConfig
@@ -42,13 +41,16 @@ def adapter_slots(config: RunConfig, shape: Any, memory: float | None = None) ->
     ``memory`` is that of the engine's device in bytes; None: as it is here.
     """
     settings = config.engine.vllm
-    wanted = at_once(config)
     if memory is None:
         gpu = find_gpu() if config.model.device != "cpu" else None
-        total = gpu.memory if gpu is not None else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        memory = total * settings.gpu_memory_utilization
-    fit = max(int(PART * memory / slot_bytes(shape, settings.max_lora_rank, settings.dtype or config.model.dtype)), 1)
-    return AdapterSlots(settings.max_loras or min(wanted, fit), wanted, fit)
+        memory = (gpu.memory if gpu is not None else main_memory()) * settings.gpu_memory_utilization
+    return slots_of(config, slot_bytes(shape, settings.max_lora_rank, settings.dtype or config.model.dtype), memory)
+
+
+def slots_of(config: RunConfig, each: float, memory: float) -> AdapterSlots:
+    """Return the slots of an engine with so many bytes of memory, of which a slot takes ``each``."""
+    wanted, fit = at_once(config), max(int(PART * memory / each), 1)
+    return AdapterSlots(config.engine.vllm.max_loras or min(wanted, fit), wanted, fit)
 
 
 def at_once(config: RunConfig) -> int:

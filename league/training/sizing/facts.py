@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from arena.gpus import find_gpu
+from arena.gpus import find_gpu, main_memory
 from arena.roofline import CARDS, KNOWN, Card, Shape, Work, decoding, updating
 from games.common.errors import UsageError
 from league.config import RunConfig
@@ -46,8 +45,7 @@ def parse_gpus(text: str) -> Gpus:
 def this_machine(device: str) -> Card | None:
     """Return the card that a device here is; None for one that is not known."""
     if device == "cpu":
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return Card("processor", CPU_FLOPS, CPU_BANDWIDTH, float(memory))
+        return Card("processor", CPU_FLOPS, CPU_BANDWIDTH, float(main_memory()))
     gpu = find_gpu()
     if gpu is None:
         return None

@@ -24,7 +24,7 @@ from arena.roofline import (
 )
 from games.registry import make_game
 from league.config import RunConfig
-from league.population.players.adapter_slots import BYTES, PART, at_once
+from league.population.players.adapter_slots import BYTES, at_once, slots_of
 from league.training.sizing.facts import ASSUMED_RATES, Gpus, Rates, this_machine
 
 GB = 1e9
@@ -186,17 +186,18 @@ class _Planner:
 
     def _least_engine(self) -> float:
         """Return the engine's weights, adapter slots and workspace: one layer's pass of 8,192 tokens on a CPU."""
-        slots = self._slots() * self._bytes * self._shape.adapter_weights(self._slot_rank())
         workspace = WORKSPACE if self._on_gpu else layer_bytes(self._shape, CPU_PASS, self._bytes)
-        return self._bytes * self._shape.weights + slots + workspace
+        return self._bytes * self._shape.weights + self._slots() * self._slot_bytes() + workspace
 
     def _slots(self) -> int:
         """Return the adapters that one batch mixes: as set, or all that may play at once, in a tenth of the memory."""
         if self._rank is None:
             return 0
-        each = self._bytes * self._shape.adapter_weights(self._slot_rank())
-        fit = max(int(PART * self._gpus.card.memory * self._config.engine.vllm.gpu_memory_utilization / each), 1)
-        return self._config.engine.vllm.max_loras or min(at_once(self._config), fit)
+        memory = self._gpus.card.memory * self._config.engine.vllm.gpu_memory_utilization
+        return slots_of(self._config, self._slot_bytes(), memory).number
+
+    def _slot_bytes(self) -> int:
+        return self._bytes * self._shape.adapter_weights(self._slot_rank())
 
     def _slot_rank(self) -> int:
         return self._config.engine.vllm.max_lora_rank if self._separate() else self._rank or 1
@@ -256,10 +257,9 @@ class _Planner:
         whose turns are written one after another.
         """
         card, tokens, config = self._gpus.card, self._tokens, self._config
-        flight = max(min(replies, math.ceil(config.in_flight / self._engines)), 1)
-        context = tokens.prompt + tokens.reply // 2
-        turns = sum(game.matches / game.every * _turns(name) for name, game in config.games.items())
-        flight = max(min(flight, math.ceil(sum(g.matches for g in config.games.values()) / self._engines)), 1)
+        matches = sum(game.matches for game in config.games.values())
+        flight = max(min(replies, math.ceil(min(config.in_flight, matches) / self._engines)), 1)
+        context, turns = tokens.prompt + tokens.reply // 2, self._turns()
         step = decoding(self._shape, flight, context)
         reading = prefilling(self._shape, 64, max(tokens.prompt, 1))
         written = turns * tokens.reply / self._engines
@@ -283,17 +283,16 @@ class _Planner:
             context=context,
             rank=self._rank or 1,
         )
-        all_tokens = self._trajectories_turns() * context
-        rows = self._trajectories_turns()
-        steps = optimizer.inner_steps
+        rows, steps = self._turns(), optimizer.inner_steps
         whole = rows < 2 * optimizer.minibatch_prompts or steps == 1
         passes = steps if whole else 1 + 1 / 3
-        return passes * all_tokens / micro * self._rates.update_seconds(work, card) / self._learners
+        return passes * rows * context / micro * self._rates.update_seconds(work, card) / self._learners
 
     def _trajectories(self) -> float:
         return sum(g.matches / g.every * make_game(name).spec.seats for name, g in self._config.games.items())
 
-    def _trajectories_turns(self) -> float:
+    def _turns(self) -> float:
+        """Return the turns of an iteration, of all seats."""
         return sum(g.matches / g.every * _turns(name) for name, g in self._config.games.items())
 
     def _sent_bytes(self) -> float:

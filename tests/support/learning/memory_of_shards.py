@@ -12,12 +12,11 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from transformers import Qwen3Config
 
 from arena.lm.language_model import LanguageModel
-from arena.lm.pocket import train_tokenizer
 from arena.lm.scoring import enable_checkpointing
 from arena.roofline import Shape
+from benchmarks.gpu.shapes import config_of, textless_tokenizer
 from benchmarks.gpu.update import game_length_batch
 from learners.losses.objective import Objective, Surrogate
 from learners.parallel.process_group import TorchProcessGroup
@@ -32,19 +31,8 @@ STEPS = StepSettings(learning_rate=1e-6, inner_steps=1, max_grad_norm=1.0, max_g
 
 def write_shape(shape, folder):
     """Write a model's config and a tokenizer."""
-    config = Qwen3Config(
-        vocab_size=shape.vocabulary,
-        tie_word_embeddings=True,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_width,
-        architectures=["Qwen3ForCausalLM"],
-    )
-    config.save_pretrained(folder)
-    train_tokenizer(["nothing is read as text here"], 300).save_pretrained(folder)
+    config_of(shape).save_pretrained(folder)
+    textless_tokenizer().save_pretrained(folder)
 
 
 def begun(shape, folder, team):
