@@ -139,9 +139,7 @@ class Submatches:
             game=submatch.game,
             deal_seed=deal_seed,
             sample_seed=derive_seed(
-                *(request.branch[:turns] or (request.sample_seed,)),
-                "opened",
-                number if submatch.draws is None else submatch.draws,
+                *(request.branch[:turns] or (request.sample_seed,)), "opened", submatch.drawn_as(number)
             ),
             players=cast.players,
             trained=cast.trained,

@@ -201,6 +201,10 @@ class Submatch(NamedTuple):
     given: tuple[tuple[int, str, str], ...] = ()
     draws: int | None = None  # players draw as in other submatches of this number; None: of its place
 
+    def drawn_as(self, place: int) -> int:
+        """Return the number of the draws of a submatch that is opened at a place, from 0 on."""
+        return place if self.draws is None else self.draws
+
 
 def whole_outcome(game: Game) -> str:
     """Return what the parent learns of a whole match that it opened (``Submatch.given``): all returns, in JSON."""

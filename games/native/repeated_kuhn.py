@@ -132,10 +132,7 @@ class RepeatedKuhn(DealtGame):
 
     def returns(self) -> tuple[float, ...]:
         """Return the chips that were won in the hands that are over."""
-        won = 0
-        for number, hand in enumerate(self._hands):
-            if hand.over:
-                won += hand.won() if number % 2 == 0 else -hand.won()
+        won = sum(self.won_by_hand(0))
         return (float(won), float(-won))
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:

@@ -221,12 +221,12 @@ class OpenSpielGame:
 
     def eligible(self) -> tuple[bool, ...]:
         """Return which moves bear on something that came about, where the game's renderer says so; else all do."""
-        state = self._position.state
-        moves = tuple(
-            [state.action_to_string(move.player, move.action) for move in state.full_history() if move.player >= 0]
-        )
-        mark = self._rules.tree.renderer.eligible
-        return (True,) * len(moves) if mark is None else mark(moves, self._position.seat is None)
+        state, mark = self._position.state, self._rules.tree.renderer.eligible
+        moves = [move for move in state.full_history() if move.player >= 0]
+        if mark is None:
+            return (True,) * len(moves)
+        labels = tuple([state.action_to_string(move.player, move.action) for move in moves])
+        return mark(labels, self._position.seat is None)
 
     def information_state(self, seat: int) -> str:
         """Return OpenSpiel's information-state string, or the renderer's key in its place."""

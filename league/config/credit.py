@@ -34,6 +34,13 @@ else:
     SelectionTables = _tables("SelectionTables", SELECTION)
 
 
+def _own_settings(table: Section, entries: Mapping[str, Any], name: str) -> Section:
+    """Return an entry's own settings: those of its table, or its defaults where the configuration has none."""
+    settings: Section | None = getattr(table, name, None)
+    own: Section = entries[name].settings() if settings is None else settings
+    return own
+
+
 class CreditConfig(RuleTables):
     """How returns become advantages: each role's rule, and a table for each rule that has settings."""
 
@@ -72,8 +79,7 @@ class CreditConfig(RuleTables):
 
     def settings_of(self, rule: str) -> Section:
         """Return a rule's own settings."""
-        settings: Section | None = getattr(self, rule, None)
-        return RULES[rule].settings() if settings is None else settings
+        return _own_settings(self, RULES, rule)
 
 
 class SelectionConfig(SelectionTables):
@@ -92,8 +98,7 @@ class SelectionConfig(SelectionTables):
 
     def settings_of(self, rule: str) -> Section:
         """Return a rule's own settings."""
-        settings: Section | None = getattr(self, rule, None)
-        return SELECTION[rule].settings() if settings is None else settings
+        return _own_settings(self, SELECTION, rule)
 
 
 class ValuesConfig(EstimatorTables):
@@ -114,8 +119,7 @@ class ValuesConfig(EstimatorTables):
 
     def settings_of(self, estimator: str) -> Section:
         """Return an estimator's own settings."""
-        settings: Section | None = getattr(self, estimator, None)
-        return ESTIMATORS[estimator].settings() if settings is None else settings
+        return _own_settings(self, ESTIMATORS, estimator)
 
 
 class CriticConfig(Section):

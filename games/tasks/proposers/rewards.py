@@ -28,7 +28,7 @@ ALIKE = 0.75  # similarity from which two tasks count as one
 
 def agent0(rate: float, repetition: float, _calls: float) -> float:
     """Return max(0, 1 - 2 |p - 1/2| - repetition). Agent0 counts a task among those like it, which is a constant."""
-    return max(0.0, 1.0 - 2.0 * abs(rate - 0.5) - REPETITION * repetition)
+    return agent0_agreed(rate, repetition, 0.0)
 
 
 def low_not_zero(rate: float, _repetition: float, _calls: float) -> float:

@@ -55,7 +55,7 @@ class GivenTeammates:
                 index=number,
                 game=submatch.game,
                 deal_seed=seed,
-                sample_seed=derive_seed(seed, "opened", number if submatch.draws is None else submatch.draws),
+                sample_seed=derive_seed(seed, "opened", submatch.drawn_as(number)),
                 players=seats[submatch.game].players,
                 trained=seats[submatch.game].trained,
                 parent=-1,

@@ -162,7 +162,7 @@ def _update(
         for facts, row in zip(gathered.evidence, gathered.advantages, strict=True)
     ]
     if policy.critic is not None and iteration <= config.critic.warmup:
-        return {f"critic/{key}": value for key, value in _fit_critic(policy, policy.critic, gathered).items()}
+        return _fit_critic(policy, policy.critic, gathered)
     objective = objective_at(config, iteration, policy.name)
     packed = pack(
         policy.name,
@@ -185,7 +185,7 @@ def _update(
     steps = steps_at(config, iteration, policy.name)
     metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:
-        metrics |= {f"critic/{key}": value for key, value in _fit_critic(policy, policy.critic, gathered).items()}
+        metrics |= _fit_critic(policy, policy.critic, gathered)
     if policy.updates % config.objective.magnet_every == 0:
         policy.refresh_magnet()
     return metrics
@@ -218,11 +218,12 @@ def _of_all_replies(evidence: Sequence[Evidence], weight: float) -> Sequence[Evi
 
 
 def _fit_critic(policy: Policy, critic: Critic, gathered: TrajectoryBuffer) -> Metrics:
-    """Fit a critic to the targets of its values, if it estimated any."""
+    """Fit a critic to the targets of its values, if it estimated any; return its metrics."""
     values = {i: evidence.values for i, evidence in enumerate(gathered.evidence) if evidence.values is not None}
     targets = critic_targets(list(values.values()), [gathered.advantages[i] for i in values])
     evidence = [gathered.evidence[i] for i in values]
-    return critic.fit(policy.lm, [gathered.trajectories[i] for i in values], targets, evidence)
+    metrics = critic.fit(policy.lm, [gathered.trajectories[i] for i in values], targets, evidence)
+    return {f"critic/{key}": value for key, value in metrics.items()}
 
 
 def _mid_returns(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[str, float]:

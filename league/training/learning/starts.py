@@ -103,9 +103,10 @@ def left_tasks(episodes: Sequence[Episode], count: int, seed: int, iteration: in
     The parent is the task that was attempted. Equal tasks are one start.
     """
     left: dict[str, dict[str, StoredStart]] = {}
-    for episode in flatten_episodes(episodes) if count else ():
-        request = episode.request
-        game = make_game(request.game)
+    played = flatten_episodes(episodes) if count else []
+    games = {name: make_game(name) for name in {episode.request.game for episode in played}}
+    for episode in played:
+        request, game = episode.request, games[episode.request.game]
         if not isinstance(game, LeavesTasks) or not any(request.trained) or episode.end is not EndReason.FINISHED:
             continue
         play_again(game, episode)
