@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationInfo
 
 from games.common import plugins
 from games.common.errors import UsageError, unknown_name
@@ -249,8 +249,12 @@ def name_of(family_name: str, table: str = "") -> Any:
     ``table`` is where the entries' own tables are, dotted; empty: in the table of the field itself.
     """
 
-    def known(name: str) -> str:
-        family(family_name)[name]
+    def known(name: str, field: ValidationInfo) -> str:
+        entries = family(family_name)
+        if name not in entries.names():  # a family that two fields choose from: the one that is wrong is named
+            setting = f"{entries.setting.rpartition('.')[0]}.{field.field_name}".lstrip(".")
+            raise unknown_name(entries.noun, name, entries.names(), f"Set {setting}.")
+        entries[name]
         return name
 
     return Annotated[str, AfterValidator(known), Named(family_name, table)]

@@ -40,6 +40,7 @@ EXAMPLES = (
     "runs/pocket@main-000120 --openenv --game kuhn_poker",
     "equilibrium --mcp --game kuhn_poker",
 )
+HOST, PORT = "127.0.0.1", 8000
 LOOK = 0.5  # seconds between two checks whether it is ready
 
 
@@ -60,13 +61,12 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--game", metavar="GAME", help="what is played with --openenv or --mcp")
     add_seed_option(parser, "the matches of --openenv and --mcp")
     parser.add_argument(
-        "--port", type=whole_number(0, 65_535), default=8000, metavar="N", help="0 takes any free port (default: 8000)"
+        "--port", type=whole_number(0, 65_535), metavar="N", help=f"0 takes any free port (default: {PORT})"
     )
     parser.add_argument(
         "--host",
-        default="127.0.0.1",
         metavar="ADDRESS",
-        help="where it listens; 0.0.0.0: to everybody on the network, without a key (default: 127.0.0.1)",
+        help=f"where it listens; 0.0.0.0: to everybody on the network, without a key (default: {HOST})",
     )
     add_allow_host(parser)
     parser.add_argument("--player", metavar="FILE.toml", help="write the settings of a player openai:FILE.toml")
@@ -86,6 +86,9 @@ class Place(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError for a port that is not available."""
+    if arguments.mcp and (arguments.host, arguments.port) != (None, None):
+        raise UsageError("--mcp speaks on standard input and output and listens nowhere: leave out --host and --port.")
+    arguments.host, arguments.port = arguments.host or HOST, PORT if arguments.port is None else arguments.port
     if arguments.openenv or arguments.mcp:
         return _serve_seat(arguments)
     if arguments.game:

@@ -3,7 +3,7 @@
 One battle a line, with a header. Columns, in any order and case; others are passed over:
 
     model_a, model_b    the players; also player_a, player_b, or a, b, or first, second, or white, black
-    winner              model_a, model_b, a name of the two, tie or draw; or, in its place,
+    winner              model_a, model_b, a name of the two, tie or draw; or, in its place or beside it,
     score               the first player's share of the battle, from 0 to 1
     game                what was played (optional): every game weighs alike, however many battles it has
     deal                battles of one deal, question or prompt are not independent (optional): they are one cluster
@@ -159,14 +159,26 @@ def _name(value: Any, where: str) -> str:
 
 def _score(record: Mapping[str, Any], columns: _Columns, first: str, second: str, where: str) -> float:
     """Return the first player's share of a battle, from 0 to 1. Raises UsageError for what is none."""
-    if columns.score is not None:
-        try:
-            score = float(record.get(columns.score))  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            score = math.nan
-        if not 0.0 <= score <= 1.0:
-            raise UsageError(f"{where}: a score from 0 to 1 is expected, not {record.get(columns.score)!r:.40}.")
-        return score
+    if columns.score is None:
+        return _share_won(record, columns, first, second, where)
+    named = columns.winner is not None and str(record.get(columns.winner) or "").strip()
+    won = _share_won(record, columns, first, second, where) if named else None
+    try:
+        score = float(record.get(columns.score))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        score = math.nan
+    if not 0.0 <= score <= 1.0:
+        raise UsageError(f"{where}: a score from 0 to 1 is expected, not {record.get(columns.score)!r:.40}.")
+    if won is not None and (won - 0.5) * (score - 0.5) <= 0.0 and won != score:
+        raise UsageError(
+            f"{where}: the winner is {plain(str(record.get(columns.winner or '')))[:40]!r}, and by the score, "
+            f"{score:g} for {first}, it is another. Mend the line, or leave one of the two columns out."
+        )
+    return score
+
+
+def _share_won(record: Mapping[str, Any], columns: _Columns, first: str, second: str, where: str) -> float:
+    """Return 1 if the first player is the winner, 0 if the second is, 1/2 for a tie. Raises UsageError for neither."""
     written = plain(str(record.get(columns.winner or "") or "").strip())
     won = written.lower()
     if won in TIES:

@@ -79,6 +79,7 @@ def config(tmp_path):
         (["starts.rule=uniform", "starts.size=20"], "starts.size = 20 is less than the 64 deals of kuhn_poker"),
         (["starts.rule=plr", "starts.floor=1"], "leaves nothing to starts.rule = 'plr'"),
         (["starts.rule=plrr"], "no start rule named 'plrr'. Did you mean plr. Set starts.rule"),
+        (["descent.between=merg"], r"no breeding rule named .merg.. Did you mean merge. Set descent.between\."),
         (
             ["starts.rule=backward", "games.lookup_chain.matches=64"],
             "starts.rule = 'backward' begins matches in their middle, but those of lookup_chain open submatches",
