@@ -20,7 +20,7 @@ def curve_lines(curves: Sequence[dict[str, Any]]) -> list[str]:
     """
     lines: list[str] = []
     for curve in curves:
-        lines += [f"**{curve['game']}**, means over seeds, less is better", ""]
+        lines += [f"**{curve['game']}**, means over seeds", ""]
         lines += _head(curve)
         compared = next(iter(curve["figures"])) if curve["compared"] else None
         for condition in curve["conditions"]:

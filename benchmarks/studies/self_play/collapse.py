@@ -31,7 +31,7 @@ from league.theory.exact.position_graph import PositionGraph
 
 PICTURE = ROOT / "docs" / "research" / "collapse.png"
 FIGURES = {
-    "score": "score against a fixed pool, as a share of the range of returns",
+    "score": "score against a fixed pool",
     "exploitability": "exploitability",
     "entropy": "entropy of play, nats",
 }
@@ -65,12 +65,14 @@ STUDIES = {
         ("iterations=200", "snapshot_every=20", "evaluation.exact=false", *PLAIN),
         FIGURES,
         CONDITIONS,
+        compared=False,
     ),
     "collapse-tic-tac-toe": Study(
         {"tic_tac_toe": "matches = 128"},
         ("iterations=200", "snapshot_every=20", "evaluation.exact=false", *PLAIN),
         FIGURES,
         CONDITIONS,
+        compared=False,
     ),
 }
 

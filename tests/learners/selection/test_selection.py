@@ -7,6 +7,7 @@ from statistics import fmean
 
 import pytest
 import torch
+from support.learning.selections import batch_of, chosen, factors, saying
 from support.learning.trajectories import trajectory
 from support.matches.kuhn import FREE, kuhn_pocket, self_play
 from support.models.pocket import brief
@@ -19,32 +20,10 @@ from learners.losses.draws import DrawTensors
 from learners.losses.objective import Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.normalisation import Mismatch, Normalisation
-from learners.selection import SELECTION, STATE, forget_policy, select
-from learners.selection.rule import CreditedBatch, SelectionFacts
+from learners.selection import SELECTION, STATE, forget_policy
+from learners.selection.rule import SelectionFacts
 from learners.selection.stratified import Stratified, drawn_weights
 from learners.trajectories import Evidence, TurnSelection
-
-
-def batch_of(trajectories, advantages=None, evidence=None, weights=None):
-    rows = advantages or [[1.0] * len(t.turns) for t in trajectories]
-    evidence = evidence or [Evidence()] * len(trajectories)
-    return CreditedBatch(trajectories, evidence, rows, weights or [[1.0] * len(t.turns) for t in trajectories])
-
-
-def chosen(batch, *rules, state=None, **tables):
-    def settings_of(name):
-        return SELECTION[name].settings(**tables.get(name, {}))
-
-    return select(batch, rules, state or {}, settings_of)
-
-
-def saying(trajectory, *replies):
-    """Return a trajectory whose turns say this; None is refused."""
-    turns = [
-        turn._replace(reply=reply or "nonsense", action=reply)
-        for turn, reply in zip(trajectory.turns, replies, strict=True)
-    ]
-    return trajectory._replace(turns=tuple(turns))
 
 
 def test_refused_turns_are_left_out_or_given_their_own_advantage():
@@ -72,10 +51,6 @@ def groups(*returns):
         for start, of_group in enumerate(returns)
         for number, value in enumerate(of_group)
     ]
-
-
-def factors(selected):
-    return [turns.weights[0] for turns in selected.turns]
 
 
 def test_flat_groups_are_left_out_unless_all_are():
