@@ -54,6 +54,28 @@ def test_a_snapshot_keeps_the_notes_of_its_freezing_and_writes_no_more(store):
     assert shown(store, gone, "main-000001", "a") == ((0, "notes", "old"),)
 
 
+def test_each_snapshot_has_its_own_notes_and_others_keep_theirs(store):
+    first = store.frozen(store.after(EMPTY, [match(("main", "a"), "one")]), "main", "main-000001")
+    version = store.frozen(store.after(first, [match(("main", "a"), "two")]), "main", "main-000002")
+    assert store.frozen(version, "probe", "probe-000001") == version, "who has no notes changes none"
+    assert [shown(store, version, player, "a") for player in ("main-000001", "main-000002", "main")] == [
+        ((0, "notes", note),) for note in ("one", "two", "two")
+    ]
+    assert shown(store, store.without(version, "main-000001"), "main", "a") == ((0, "notes", "two"),)
+
+
+def test_a_table_is_everybody_else_in_the_order_of_their_seats(tmp_path):
+    store = NoteStore(tmp_path / "notes", [(GAME, 1, "notes"), (GAME, 2, "notes")])
+    version = store.after(EMPTY, [match(("b", "main", "a"), "b before me", seat=1)])
+
+    def of(*players):
+        [request] = store.given(version, [MatchRequest(0, GAME, 1, 1, players, (False, True, False))])
+        return request.given
+
+    assert of("b", "main", "a") == ((1, "notes", "b before me"),)
+    assert of("a", "main", "b") == of("b", "a", "main") == of("b", "main", "main") == ()
+
+
 def test_a_store_that_is_off_shows_nothing_and_writes_nothing(tmp_path):
     off = NoteStore(tmp_path / "notes", ())
     asked = [MatchRequest(0, GAME, 1, 1, ("main", "a"), (True, False))]
