@@ -245,9 +245,6 @@ class DistilConfig(Section):
     """How ``distil_every`` and `league lab distil` make one snapshot of ``RUN@mixture``."""
 
     steps: Positive = Field(200, description="optimiser steps of a policy")
-    prompts: Positive = Field(
-        256, description="situations in a step; if there are more, each step draws this many by their weights"
-    )
     learning_rate: LearningRate | None = Field(
         None, description="peak learning rate; None: optimizer.learning_rate, the rate at the start of the run"
     )

@@ -35,12 +35,6 @@ class SharesConfig(Section):
 class MatchmakingConfig(SharesConfig):
     """Shares of the matches by rule, and how the rules weigh opponents."""
 
-    beaten: Share = Field(
-        0.3, description="verification: main exploiters' snapshots that win more than 1 - this are met again"
-    )
-    forgotten: Share = Field(
-        0.7, description="verification: past mains against whom less than this is won are met again"
-    )
     psro_solver: MetaSolverName = Field("nash", description="psro: the meta-strategy that is trained against")
     jpsro_solver: JointSolverName = Field(
         "mgcce", description="jpsro: the coarse correlated (cce) or correlated (ce) equilibrium that is trained against"
@@ -264,10 +258,6 @@ class DescentConfig(Section):
     )
     merge: Literal["weighted", "ties"] = Field("weighted", description="merge: means of weights, or TIES-Merging")
     parents: Positive = Field(2, description="merge: how many of the best runs are merged")
-    density: float = Field(0.2, gt=0.0, le=1.0, description="merge, ties: share of each parent's changes that is kept")
-    noise: NonNegative = Field(
-        0.1, description="cross: standard deviation of the parents' shares, and of the logs of singular values' factors"
-    )
     access: Share = Field(
         0.5, description="generations: initial weight of imitating the last generation's play; it falls to 0"
     )

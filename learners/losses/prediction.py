@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from games.common.section import Positive, Section
+from games.common.section import Section
 from learners.batching import FreeRow
 from learners.losses.given_rows import GivenRows, given_metrics, given_replies
 from learners.losses.term import LossTerm, UpdateFacts, WeightedTerm
@@ -31,7 +31,6 @@ class PredictionConfig(Section):
     tools: WeightedTerm = Field(
         WeightedTerm(), description="adds the cross-entropy, in nats a token, of what a seat's tools return to the loss"
     )
-    most_tokens: Positive = Field(128, description="tokens of one text that are predicted; the rest is left out")
 
     @property
     def terms(self) -> dict[str, WeightedTerm]:

@@ -19,6 +19,9 @@ from league.config.matchmaking import DescentConfig
 from league.lab.breeding.slot import Descent, Slot, Weights
 from league.population.storage.population import Origin
 
+DENSITY = 0.2  # share of each parent's changes that TIES-Merging keeps
+NOISE = 0.1  # standard deviation of a crossing's shares, and of the logs of its singular values' factors
+
 
 @dataclass(frozen=True, slots=True)
 class BreedingRule(Entry[Callable[[Slot], Descent]]):
@@ -98,8 +101,8 @@ def merge(slot: Slot) -> Descent:
         return Descent(candidate, candidate.settings)
     best, parents = slot.ranking[0], slot.ranking[: config.parents]
     shares = [float(len(parents) - rank) for rank in range(len(parents))]  # the best has the greatest
-    rule = ties(config.density) if config.merge == "ties" else weighted(shares)
-    method = f"TIES, density {config.density:g}" if config.merge == "ties" else "weighted by rank"
+    rule = ties(DENSITY) if config.merge == "ties" else weighted(shares)
+    method = f"TIES, density {DENSITY:g}" if config.merge == "ties" else "weighted by rank"
     base = slot.operations.root(best.run)
     all_weights = [slot.operations.weights(parent.run) for parent in parents]
     weights: dict[str, Weights] = {
@@ -123,7 +126,7 @@ def cross(slot: Slot) -> Descent:
     upper = slot.ranking[: max((len(slot.ranking) + 1) // 2, 2)]
     mother, father = slot.rng.sample(upper, 2)
     generator = torch.Generator().manual_seed(slot.rng.getrandbits(62))
-    rule = crossed(slot.settings.noise, generator)
+    rule = crossed(NOISE, generator)
     base = slot.operations.root(mother.run)
     all_weights = [slot.operations.weights(parent.run) for parent in (mother, father)]
     weights = {

@@ -23,13 +23,13 @@ from learners.update.policy import Policy
 
 OnStep = Callable[[int], None]
 WARMUP = 0.05  # of the steps
+MOST_PROMPTS = 256  # situations in a step
 
 
 class Teaching(NamedTuple):
     """How a model is taught."""
 
     steps: int
-    prompts: int  # most situations in a step
     learning_rate: float  # the peak
     max_grad_norm: float
 
@@ -60,9 +60,9 @@ class Lesson:
         for step in range(settings.steps):
             rate = min(1.0, (step + 1) / warmup) * 0.5 * (1.0 + math.cos(math.pi * step / settings.steps))
             chosen, weights = list(everything), self._weights
-            if len(self._rows) > settings.prompts:
-                drawn = Counter(rng.choices(everything, self._weights, k=settings.prompts))
-                chosen, weights = list(drawn), [times / settings.prompts for times in drawn.values()]
+            if len(self._rows) > MOST_PROMPTS:
+                drawn = Counter(rng.choices(everything, self._weights, k=MOST_PROMPTS))
+                chosen, weights = list(drawn), [times / MOST_PROMPTS for times in drawn.values()]
             policy.optimizer.zero_grad(set_to_none=True)
             for chunk in self._chunks(chosen, weights):
                 chunk.loss(MetricSums()).backward()

@@ -102,7 +102,7 @@ def teach(
         return
     settings, rate = config.distil, config.distil.learning_rate
     rate = config.optimizer.learning_rate if rate is None else rate
-    teaching = Teaching(settings.steps, settings.prompts, rate, config.optimizer.max_grad_norm)
+    teaching = Teaching(settings.steps, rate, config.optimizer.max_grad_norm)
     lesson = Lesson(taught.policy.lm, own_targets, _tokens(config))
     lesson.teach(taught.policy, teaching, seed, lambda step: tell(step + 1, settings.steps))
 

@@ -30,6 +30,7 @@ from league.population.matchmaking.opponent_pool import (
 )
 from league.population.storage.members import MetaStrategy
 
+BEATEN, FORGOTTEN = 0.3, 0.7  # win rates below which AlphaStar's mains meet an exploiter, or a past main, again
 MOST_TILT, TILT_STEPS = 1e6, 80  # of the search for ``even``
 
 MIXTURE, JOINT = "mixture", "joint"  # the meta-strategies that a rule may need
@@ -85,16 +86,16 @@ def verification(pool: OpponentPool) -> NDArray[np.float64]:
     """Verification: meet past players that the learner forgot how to beat, and exploiters that found a weakness [N].
 
     The third branch of AlphaStar's main players (Vinyals et al. 2019, supplementary pseudocode): if the win rate
-    against some main exploiter's snapshot is below ``beaten``, PFSP over those snapshots; else, if that against some
-    past main is below ``forgotten``, PFSP over past mains, without the newest ones as long as each is harder than the
+    against some main exploiter's snapshot is below ``BEATEN``, PFSP over those snapshots; else, if that against some
+    past main is below ``FORGOTTEN``, PFSP over past mains, without the newest ones as long as each is harder than the
     one before it: their being hard is progress, not forgetting. All 0 if there is nothing to verify.
     """
-    rates, config = pool.win_rates(), pool.config
+    rates = pool.win_rates()
     chosen = np.flatnonzero([attacks_main(kind) for kind in pool.kinds])
-    if not (len(chosen) and rates[chosen].min() < config.beaten):
+    if not (len(chosen) and rates[chosen].min() < BEATEN):
         chosen = np.flatnonzero([is_main(kind) for kind in pool.kinds])
         chosen = chosen[: without_monotonic_suffix(rates[chosen])]
-        if not (len(chosen) and rates[chosen].min() < config.forgotten):
+        if not (len(chosen) and rates[chosen].min() < FORGOTTEN):
             return np.zeros(len(pool.players))
     weights = np.zeros(len(pool.players))
     weights[chosen] = prioritised(rates[chosen], "hard")

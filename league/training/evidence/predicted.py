@@ -26,6 +26,7 @@ from roles.role import Role
 if TYPE_CHECKING:
     from arena.lm.language_model import LanguageModel
 
+MOST_TOKENS = 128  # of one text that are predicted; the rest is left out
 _WORDS = re.compile(r"\s*\S+|\s+$")
 
 
@@ -62,7 +63,7 @@ def predicted(context: RunContext, play: AfterPlay) -> Column:
         for shown in _shown(sources, role, play.matches[trajectory.match], trajectory):
             key = trajectory.policy, shown.source, shown.asked, shown.words
             if key not in encoded:
-                encoded[key] = _encoded(lm, shown, context.config.prediction.most_tokens)
+                encoded[key] = _encoded(lm, shown, MOST_TOKENS)
             if encoded[key][1]:
                 texts.append(Predicted(shown.source, *encoded[key]))
         column.append(tuple(texts))

@@ -145,12 +145,13 @@ def test_a_merger_weighs_parents_by_their_rank_policy_by_policy():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_children_are_crossed_from_two_of_the_upper_half(seed):
+def test_children_are_crossed_from_two_of_the_upper_half(seed, monkeypatch):
     """Of five the best three, whatever the order of the slots; without noise they are the mean of their parents."""
+    monkeypatch.setattr("league.lab.breeding.rules.NOISE", 0.0)
     members = [Candidate(f"m{i}", Path(f"g/m{i}"), {RATE: 0.1 * i}) for i in range(5)]
     ranking = tuple(members[i] for i in (3, 1, 4, 0, 2))
     shelf = Shelf({one.run: {"main": (2.0**i, 0.0), "probe": (0.0, 3.0**i)} for i, one in enumerate(members)})
-    slot = Slot(members[2], ranking, None, None, DescentConfig(noise=0.0), random.Random(seed), shelf)
+    slot = Slot(members[2], ranking, None, None, CONFIG, random.Random(seed), shelf)
     found = cross(slot)
     parents = [next(one for one in members if one.newest == name) for name in found.parents]
     assert len(set(found.parents)) == 2
