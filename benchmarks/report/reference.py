@@ -74,14 +74,8 @@ def settings() -> str:
     shown = of_presets(every)
     for table in dict.fromkeys(_table_of(setting) for setting in shown):
         own = [setting for setting in shown if _table_of(setting) == table]
-        lines += [
-            "",
-            f"## {table or 'A run'}",
-            "",
-            "| setting | default | meaning |",
-            "| --- | --- | --- |",
-        ]
-        lines += [_row(f"`{s.name}`", _default(s), s.meaning.partition(";")[0] + _names(s)) for s in own]
+        lines += ["", f"## {table or 'A run'}", ""]
+        lines += [_item(s.name, _default(s), s.meaning.partition(";")[0] + _names(s)) for s in own]
     return "\n".join(lines) + "\n"
 
 
@@ -127,10 +121,10 @@ def _section(alike: Sequence[tuple[str, Entry[Any], str]]) -> Iterator[str]:
         yield f"\nNeeds: {', '.join(needs)}."
     fields = entry.settings.model_fields if entry.settings is not None else {}
     if fields:
-        yield "\n| setting | default | meaning |\n| --- | --- | --- |"
+        yield ""
     for key, field in fields.items():
         default = field.get_default(call_default_factory=True)
-        yield _row(f"`{table}.{key}`", f"`{default}`", field.description or "")
+        yield _item(f"{table}.{key}", f"`{default}`", field.description or "")
     yield ""
 
 
@@ -163,8 +157,9 @@ def _default(setting: Setting) -> str:
     return "required" if setting.required else "none" if setting.default is None else f"`{setting.default}`"
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+def _item(name: str, default: str, meaning: str) -> str:
+    """Return a setting as one line of a list, with the value that it has if nobody sets it."""
+    return f"- `{name}` ({default}): {meaning}"
 
 
 def main() -> None:

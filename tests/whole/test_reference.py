@@ -16,5 +16,5 @@ def test_every_rule_has_its_formula_its_settings_and_its_source():
     m_grpo = text.partition("\n## m_grpo\n")[2].partition("\n## ")[0]
     assert "[arXiv 2511.13288](https://arxiv.org/abs/2511.13288)" in m_grpo
     assert "```text\nA_M = (R_M - mean) / (std + epsilon)" in m_grpo
-    assert "| `credit.m_grpo.align` | `weight` |" in m_grpo
+    assert "\n- `credit.m_grpo.align` (`weight`): " in m_grpo
     assert "Needs: groups." in m_grpo
