@@ -142,6 +142,125 @@ def test_a_person_plays_a_match_and_asks_three(browser, tmp_path):
         assert page.get_by_role("table", name="Answers").locator("tbody tr").count() == 3
 
 
+class Reader:
+    """A person at the page who counts what they do: a click, or a word that is typed, is one."""
+
+    def __init__(self, page):
+        self.page, self.acts = page, 0
+
+    def open(self, name):
+        self.click(self.page.get_by_role("link", name=name, exact=True).first)
+
+    def click(self, what):
+        what.click()
+        self.acts += 1
+
+    def choose(self, label, option):
+        self.page.get_by_label(label, exact=False).first.select_option(option)
+        self.acts += 1
+
+    def type(self, label, text):
+        self.page.get_by_label(label).fill(text)
+        self.acts += 1
+
+    def finds(self, text):
+        self.page.locator("main").get_by_text(text).first.wait_for()
+
+
+def why_did_a_curve_move(reader):
+    """Open the iteration of the last point of the first curve: each number with what it changed by."""
+    reader.page.locator("svg.opens").first.focus()
+    reader.page.keyboard.press("End")
+    reader.page.keyboard.press("Enter")
+    reader.acts += 2
+    reader.finds("Every number, and what it changed by")
+
+
+def what_does_the_caller_do_with_a_queen(reader):
+    reader.open("Strategies")
+    reader.type("Find information states", "Q bet")
+    reader.finds("2 of 12 information states")
+
+
+def what_is_it_worth_to_play_as_the_equilibrium_there(reader):
+    reader.open("Strategies")
+    reader.open("last beside the equilibrium")
+    reader.finds("worth to who plays as the first")
+
+
+def which_matches_did_stale_weights_write(reader):
+    reader.open("Matches")
+    reader.choose("with a turn that is", "stale")
+    reader.finds(re.compile(r"^\d+ matches"))
+
+
+def which_replies_were_illegal(reader):
+    reader.open("Matches")
+    reader.choose("with a turn that is", "illegal")
+    reader.finds(re.compile(r"^\d+ matches"))
+
+
+def who_beats_whom_and_in_which_matches(reader):
+    reader.open("Who beats whom")
+    reader.click(reader.page.locator("table.matrix a").first)
+    reader.page.locator("main h1", has_text=" against ").wait_for()
+
+
+def what_did_the_newest_snapshot_change(reader):
+    reader.open("Snapshots")
+    reader.click(reader.page.locator("svg.tree a").last)
+    reader.finds("How it differs from its parent")
+
+
+def what_was_the_most_surprising_turn(reader):
+    reader.open("Matches")
+    reader.type("kept as", "most surprising")
+    reader.page.keyboard.press("Enter")
+    reader.page.wait_for_url(re.compile("kept=most"))
+    reader.click(reader.page.locator("a.row").first)
+    reader.page.locator(".bubble").first.wait_for()
+
+
+def what_did_a_seat_see_there(reader):
+    reader.open("Matches")
+    reader.click(reader.page.locator("a.row").first)
+    reader.page.locator("[data-eyes]").select_option("0")
+    reader.acts += 1
+    reader.page.wait_for_url(re.compile("see=0"))
+
+
+def did_the_same_deal_go_otherwise(reader):
+    why_did_a_curve_move(reader)
+    reader.click(reader.page.get_by_text("deals that were played several times"))
+    reader.click(reader.page.locator("details table a").first)
+    seen(reader.page, "One deal")
+
+
+QUESTIONS = (
+    why_did_a_curve_move,
+    what_does_the_caller_do_with_a_queen,
+    what_is_it_worth_to_play_as_the_equilibrium_there,
+    which_matches_did_stale_weights_write,
+    which_replies_were_illegal,
+    who_beats_whom_and_in_which_matches,
+    what_did_the_newest_snapshot_change,
+    what_was_the_most_surprising_turn,
+    what_did_a_seat_see_there,
+    did_the_same_deal_go_otherwise,
+)
+
+
+@pytest.mark.parametrize("answer", QUESTIONS, ids=lambda one: one.__name__)
+def test_ten_questions_take_five_acts_at_most(browser, served, answer):
+    """Each begins at the first view; a chosen option or a typed word counts as a click."""
+    with browser.open(served.address) as page:
+        seen(page, "Curves")
+        page.locator("svg.opens").first.wait_for()
+        reader = Reader(page)
+        answer(reader)
+        assert 1 <= reader.acts <= 5
+
+
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (1600, False)])
 def test_no_view_is_wider_than_its_window(browser, served, width, dark):
     views = ("curves", "iteration/40", "matches", "matrix", "tree", "snapshot/main-000040", "strategy", "ask")
