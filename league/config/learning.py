@@ -8,7 +8,7 @@ from pydantic import Field, create_model, model_validator
 
 from games.common.registry import family, name_of
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
-from league.config.names import LeagueRoleName
+from league.config.names import LeagueRoleName, TrainerName
 from learners.losses import LOSSES
 from learners.losses.imitation import ImitationConfig as ImitationConfig
 
@@ -176,6 +176,12 @@ class ObjectiveConfig(SurrogateKeys):
                 "where one ends. Leave it out, or set objective.schedule = 'geometric'."
             )
         return self
+
+
+class TrainerConfig(Section):
+    """Where policies learn, and a table for each trainer that has settings."""
+
+    kind: TrainerName = Field("torch", description="torch: in the run's own processes; tinker: behind the Tinker API")
 
 
 class OptimizerConfig(Section):

@@ -23,6 +23,7 @@ from league.config.learning import (
     ImitationConfig,
     ObjectiveConfig,
     OptimizerConfig,
+    TrainerConfig,
     PolicyConfig,
 )
 from league.config.matchmaking import (
@@ -223,6 +224,7 @@ class RunConfig(Section):
     shaping: ShapingConfig = ShapingConfig()
     prediction: PredictionConfig = PredictionConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
+    trainer: TrainerConfig = TrainerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     branching: BranchingConfig = BranchingConfig()
     starts: StartsConfig = StartsConfig()
