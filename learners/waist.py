@@ -130,7 +130,7 @@ class WaistPass:
         return tuple(item for one in self._passes for item in one.items)
 
     def scores(self, lm: LanguageModel, options: ScoreOptions) -> Scores:
-        """See ``Pass``. A trainer elsewhere does not say the entropy: -log-prob, its estimate from the token, stands."""
+        """See ``Pass``. A trainer elsewhere says no entropy: in its place stands -log-prob, which estimates it."""
         if lm is not self._trained:
             parts = [one.scores(lm, options) for one in self._passes]
             return Scores(*(_stacked(part) for part in zip(*parts, strict=True)))

@@ -41,9 +41,9 @@ class Models(NamedTuple):
     ) -> list[Pass]:
         """Return passes that score every free reply once, as ``plan_passes`` does; one if the trainer is elsewhere."""
         passes = plan_passes(self.lm, prompts, replies, max_tokens, units)
-        return passes if self.waist is None or not passes else [
-            WaistPass(self.waist, self.lm, passes, prompts, replies)
-        ]
+        return (
+            passes if self.waist is None or not passes else [WaistPass(self.waist, self.lm, passes, prompts, replies)]
+        )
 
     def refuse_choice(self, game: str) -> None:
         """Raise UsageError if a trainer elsewhere would have to sum over a game's legal replies."""

@@ -38,7 +38,7 @@ class TorchTrainer:
         for one in self._passes(replies):
             logprobs = one.scores(self.policy.lm, _PLAIN).logprobs
             padded = torch.nn.utils.rnn.pad_sequence([slopes[item] for item in one.items], batch_first=True)
-            (logprobs * padded.to(logprobs.device)).sum().backward()  # type: ignore[no-untyped-call]
+            (logprobs * padded.to(logprobs.device)).sum().backward()
 
     def step(self, learning_rate: float, max_norm: float) -> float:
         """See ``Trainer``."""

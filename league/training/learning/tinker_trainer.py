@@ -88,11 +88,13 @@ class TinkerTrainer:
 
     def export(self) -> Mapping[str, Tensor]:
         """See ``Trainer``."""
+        from tinker import RestClient
+
         client = self._opened()
         self._exports += 1
         name = f"{self._policy}-{self._exports:06d}"
         saved = self._wait(lambda: client.save_weights_external(name), "export its weights")
-        rest = self._service.create_rest_client()
+        rest = RestClient(base_url=self._url or None)
         urls = self._wait(lambda: rest.get_external_weights_urls(saved.path), "say where its weights are").urls
         for file in (CONFIG_FILE, WEIGHTS_FILE):
             if file not in urls:

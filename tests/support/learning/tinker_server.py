@@ -16,6 +16,7 @@ from threading import Lock
 
 import numpy as np
 import torch
+from safetensors.torch import save
 from tinker.proto import tinker_public_pb2 as wire
 
 from arena.lm.language_model import LanguageModel
@@ -100,31 +101,36 @@ class Service:
             request = wire.ForwardBackwardRequest.FromString(body)
             self._misbehave()
             return self._future(self.tenants.forward_backward(request))
-        data = json.loads(body) if body else {}
-        if route == "retrieve_future":
-            return self.done[data["request_id"]]
-        if route == "create_session":
-            self.sessions += 1
-            return {"session_id": f"s{self.sessions}"}
-        if route == "create_model":
-            return self._created(data)
-        if route == "get_info":
-            name = "another/base" if self.fault == "base" else self.tenants.name
-            return {"model_data": {"model_name": name}, "model_id": data["model_id"], "is_lora": True}
-        if route == "optim_step":
-            return self._future(self.tenants.optim_step(data["model_id"], data["adam_params"]))
-        if route == "save_weights":
-            saved = self.tenants.trainers[data["model_id"]].save(data["path"])
-            return self._future({"path": f"tinker://{data['model_id']}/weights/{Path(saved).name}"})
-        if route == "load_weights":
-            return self._loaded(data)
-        if route == "save_weights_external":
-            return self._future({"path": self.tenants.export(data["model_id"], data["path"])})
         if route.endswith("external_weights_urls"):
             model, name = route.split("/")[1], route.split("/")[4]
             files = {file: f"http://{host}/files/{model}/{name}/{file}" for file in FILES}
             return {"urls": files, "expires": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
-        return {"status": "accepted"} if route == "telemetry" else {}
+        routes = {
+            "retrieve_future": lambda data: self.done[data["request_id"]],
+            "create_session": self._session,
+            "create_model": self._created,
+            "get_info": self._info,
+            "optim_step": lambda data: self._future(self.tenants.optim_step(data["model_id"], data["adam_params"])),
+            "save_weights": self._saved,
+            "load_weights": self._loaded,
+            "save_weights_external": lambda data: self._future(
+                {"path": self.tenants.export(data["model_id"], data["path"])}
+            ),
+            "telemetry": lambda _: {"status": "accepted"},
+        }
+        return routes.get(route, lambda _: {})(json.loads(body) if body else {})
+
+    def _session(self, _):
+        self.sessions += 1
+        return {"session_id": f"s{self.sessions}"}
+
+    def _info(self, data):
+        name = "another/base" if self.fault == "base" else self.tenants.name
+        return {"model_data": {"model_name": name}, "model_id": data["model_id"], "is_lora": True}
+
+    def _saved(self, data):
+        saved = self.tenants.trainers[data["model_id"]].save(data["path"])
+        return self._future({"path": f"tinker://{data['model_id']}/weights/{Path(saved).name}"})
 
     def _created(self, data):
         if data["base_model"] != self.tenants.name:
@@ -162,6 +168,11 @@ class Service:
             output = wire.ForwardBackwardOutput.FromString(answer)
             output.loss_fn_outputs[0].num_datums -= 1
             return output.SerializeToString()
+        if self.fault == "nan" and isinstance(answer, bytes):
+            output = wire.ForwardBackwardOutput.FromString(answer)
+            field = output.loss_fn_outputs[0].fields["logprobs"]
+            field.data = np.full(len(field.data) // 4, np.nan, np.float32).tobytes()
+            return output.SerializeToString()
         return answer
 
 
@@ -182,6 +193,10 @@ def handler(service):
             if self.path.startswith("/files/"):
                 _, _, model, name, file = self.path.split("/")
                 self._send((service.tenants.exports[f"{model}/{name}"] / file).read_bytes(), "application/octet-stream")
+                return
+            if self.path.startswith("/gradient/"):  # no part of the API
+                weights = service.tenants.trainers[self.path.split("/")[2]].policy.parameters
+                self._send(save({name: weight.grad for name, weight in weights.items()}), "application/octet-stream")
                 return
             with service.lock if "healthz" not in self.path else Lock():
                 answer = service.answer(self.path, b"", self.headers["Host"])

@@ -125,5 +125,3 @@ def through(waist: Waist, name):
         total += float(loss.detach())
     waist.trainer.accumulate(waist._replies, waist._slopes)
     return total
-
-
