@@ -178,10 +178,21 @@ class ObjectiveConfig(SurrogateKeys):
         return self
 
 
+class TinkerSettings(Section):
+    """A service that speaks the Tinker API. Its key is the environment's TINKER_API_KEY."""
+
+    url: str = Field("", description="address of the service; empty: the environment's TINKER_BASE_URL")
+    base: str = Field("", description="name that the service calls the base model by; empty: model.source")
+    seconds: float = Field(
+        600.0, gt=0.0, le=86_400.0, description="seconds that an answer may take, after which the run stops"
+    )
+
+
 class TrainerConfig(Section):
     """Where policies learn, and a table for each trainer that has settings."""
 
     kind: TrainerName = Field("torch", description="torch: in the run's own processes; tinker: behind the Tinker API")
+    tinker: TinkerSettings = TinkerSettings()
 
 
 class OptimizerConfig(Section):

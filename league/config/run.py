@@ -23,8 +23,8 @@ from league.config.learning import (
     ImitationConfig,
     ObjectiveConfig,
     OptimizerConfig,
-    TrainerConfig,
     PolicyConfig,
+    TrainerConfig,
 )
 from league.config.matchmaking import (
     BranchingConfig,

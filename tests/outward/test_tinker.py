@@ -28,8 +28,8 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.cli import main
 from league.config.load import validate
+from league.training.interfaces import LearnerLost
 from league.training.learning import tinker_trainer
-from league.training.learning.learner_pool import LearnerLost
 from league.training.learning.tinker_trainer import TinkerTrainer
 from learners.losses.batch_loss import BatchLoss
 from learners.metric_sums import MetricSums

@@ -27,12 +27,12 @@ from arena.lm.lora import CONFIG_FILE, WEIGHTS_FILE
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config.context import RunContext
-from league.training.learning.learner_pool import LearnerLost
+from league.training.interfaces import LearnerLost
 from learners.update.optimizers import BETAS
 from learners.waist import AskedReply
 
 if TYPE_CHECKING:
-    from league.training.learning.trainers import TinkerSettings
+    from league.config.learning import TinkerSettings
 
 EPSILON = 1e-8  # of AdamW, as in PyTorch
 PROBE = 5.0  # seconds between two looks at whether a service that does not answer is there at all

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from games.common.errors import UsageError
 from games.common.registry import Entry, Registry
-from games.common.section import Section
 from league.config.context import RunContext
-from league.config.learning import TrainerConfig
+from league.config.learning import TinkerSettings, TrainerConfig
 from league.config.run import RunConfig
 from roles.role import ReplyForm, Role, Roles
 from roles.truncation import NO_TRUNCATION, Truncation
@@ -26,16 +23,6 @@ if TYPE_CHECKING:
     from learners.waist import Trainer
 
 MakeTrainer = Callable[[RunContext, str, Any], "Trainer"]
-
-
-class TinkerSettings(Section):
-    """A service that speaks the Tinker API. Its key is the environment's TINKER_API_KEY."""
-
-    url: str = Field("", description="address of the service; empty: the environment's TINKER_BASE_URL")
-    base: str = Field("", description="name that the service calls the base model by; empty: model.source")
-    seconds: float = Field(
-        600.0, gt=0.0, le=86_400.0, description="seconds that an answer may take, after which the run stops"
-    )
 
 
 @dataclass(frozen=True, slots=True)
