@@ -186,6 +186,9 @@ class TinkerSettings(Section):
     seconds: float = Field(
         600.0, gt=0.0, le=86_400.0, description="seconds that an answer may take, after which the run stops"
     )
+    days: Positive | None = Field(
+        30, le=3_650, description="days that the service keeps a saved state, to resume from; None: for good"
+    )
 
 
 class TrainerConfig(Section):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-8  # of AdamW, as in PyTorch
 PROBE = 5.0  # seconds between two looks at whether a service that does not answer is there at all
+HOUR = 3600  # seconds; the service keeps what it exported no shorter
 GONE = 3  # such looks in a row that find nobody
 MOST_BYTES = 1 << 32  # of a downloaded file
 # What the client raises for an answer that it cannot use, beside errors of its own.
@@ -93,7 +94,7 @@ class TinkerTrainer:
         client = self._opened()
         self._exports += 1
         name = f"{self._policy}-{self._exports:06d}"
-        saved = self._wait(lambda: client.save_weights_external(name), "export its weights")
+        saved = self._wait(lambda: client.save_weights_external(name, ttl_seconds=HOUR), "export its weights")
         rest = RestClient(base_url=self._url or None)
         urls = self._wait(lambda: rest.get_external_weights_urls(saved.path), "say where its weights are").urls
         for file in (CONFIG_FILE, WEIGHTS_FILE):
@@ -109,7 +110,9 @@ class TinkerTrainer:
     def save(self, name: str) -> str:
         """See ``Trainer``."""
         client = self._opened()
-        return str(self._wait(lambda: client.save_state(name, overwrite=True), "save its state").path)
+        kept = None if self._settings.days is None else self._settings.days * 24 * HOUR
+        saved = self._wait(lambda: client.save_state(name, ttl_seconds=kept, overwrite=True), "save its state")
+        return str(saved.path)
 
     def load(self, path: str) -> None:
         """See ``Trainer``."""

@@ -6,6 +6,7 @@ which it plays, and sends slopes of log-probs (``learners.waist``). What a loss 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -83,13 +84,14 @@ def _not_scored(name: str, role: Role) -> Iterator[tuple[str, str]]:
 def _not_learned(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield the settings of learning that need more than log-probs, or more than one trainer can do."""
     objective, optimizer = config.objective, config.optimizer
+    processes = int(os.environ.get("WORLD_SIZE", optimizer.processes))
     entropy = {game: settings.entropy for game, settings in config.games.items() if settings.entropy}
     without = (  # the setting, its value that works, whether it is set to another, why it does not work
         ("objective.entropy", 0.0, objective.entropy or objective.entropy_end or entropy, "is of whole distributions"),
         ("objective.epo", 0.0, objective.epo or objective.epo_end, "is a band of the entropy of whole distributions"),
         ("cold_start.own_replies", 0, config.cold_start.own_replies, "imitates before the trainer begins"),
         ("async_learners.processes", "none", config.async_learners.processes != "none", "starts learners of its own"),
-        ("optimizer.processes", 1, optimizer.processes > 1, "shares updates among processes"),
+        ("optimizer.processes", 1, processes > 1, "shares updates among processes"),
         ("optimizer.name", "adamw", optimizer.name != "adamw", "is not the trainer's optimiser"),
         (
             "matchmaking.response_from",
