@@ -47,7 +47,10 @@ def test_a_run_of_free_replies_and_adapters_is_taken(tmp_path):
         ({"optimizer.processes": "2"}, r"optimizer\.processes shares updates among processes"),
         ({"optimizer.name": "adamw8bit"}, r"optimizer\.name is not the trainer's optimiser"),
         ({"policies.main.targets": '["q_proj"]'}, r"policies\.main\.targets chooses modules, but a Tinker service"),
-        ({"policies.beats.league_role": "main_exploiter"}, r"beats, an exploiter or partner, is reset to given weights"),
+        (
+            {"policies.beats.league_role": "main_exploiter"},
+            r"beats, an exploiter or partner, is reset to given weights",
+        ),
     ],
 )
 def test_what_does_not_pass_is_refused_by_name(tmp_path, changes, said):
