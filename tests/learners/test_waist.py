@@ -18,7 +18,7 @@ from learners.metric_sums import MetricSums
 from learners.update.learner import LearningError, update
 from learners.update.policy import Policy
 from learners.update.torch_trainer import TorchTrainer
-from learners.waist import Waist
+from learners.waist import AskedReply, Waist
 
 STEPS = CAREFUL._replace(max_gap=100.0)  # one batch is learned several times
 
@@ -32,8 +32,12 @@ def trainer(tmp_path):
     return TorchTrainer(policy(), tmp_path, max_tokens=300)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize("max_tokens", [8192, 200], ids=["whole", "cut"])
+@pytest.mark.parametrize(
+    "name", [name if name == "ppo" else pytest.param(name, marks=pytest.mark.thorough) for name in OBJECTIVES]
+)
+@pytest.mark.parametrize(
+    "max_tokens", [pytest.param(8192, id="whole"), pytest.param(200, id="cut", marks=pytest.mark.thorough)]
+)
 def test_a_loss_has_the_same_gradient_through_the_waist(trainer, name, max_tokens):
     lm = brief(kuhn_pocket())
     loss, expected = gradient(lm, losses_of(lm, name, max_tokens=max_tokens).losses(0, MetricSums()))
@@ -43,6 +47,7 @@ def test_a_loss_has_the_same_gradient_through_the_waist(trainer, name, max_token
     assert float((found - expected).norm()) <= 1e-6 * float(expected.norm())
 
 
+@pytest.mark.thorough
 def test_several_updates_end_in_the_same_weights(trainer):
     objective = Objective(Surrogate("ppo"), {}, **(KL | {"magnet": 0.0, "kl_reference": 0.0}))
     here, elsewhere = policy(), policy(trainer=trainer)
@@ -58,6 +63,7 @@ def test_several_updates_end_in_the_same_weights(trainer):
     assert not elsewhere.optimizer.state, "it learns elsewhere"
 
 
+@pytest.mark.thorough
 def test_minibatches_pass_too(trainer):
     objective, steps = Objective(Surrogate("ppo"), {}), STEPS._replace(minibatch=3, inner_steps=3)
     here, elsewhere = policy(), policy(trainer=trainer)
@@ -80,7 +86,18 @@ def test_a_batch_that_is_left_out_leaves_nothing_at_the_trainer(trainer):
     assert all(torch.equal(before[name], weight) for name, weight in trainer.export().items())
 
 
-def test_slopes_that_are_not_finite_are_not_sent(trainer):
+def test_slopes_that_are_not_finite_are_told_before_they_are_sent(trainer):
+    one = policy(trainer=trainer)
+    replies = [AskedReply((1, 2), (3, 4)), AskedReply((1,), (5,))]
+    one.waist.keep(replies, torch.tensor([[1.0, 2.0], [3.0, math.inf]]))  # behind the second reply's last token
+    assert one.clip_gradients(1.0) == 0.0
+    one.waist.keep(replies, torch.tensor([[1.0, math.inf], [3.0, 0.0]]))
+    assert math.isnan(one.clip_gradients(1.0))
+    one.clear_gradients()
+    assert one.clip_gradients(1.0) == 0.0
+
+
+def test_a_loss_that_is_not_finite_is_not_sent(trainer):
     elsewhere = policy(trainer=trainer)
     elsewhere.begin()
     batch = batch_of("ppo")
@@ -90,6 +107,7 @@ def test_slopes_that_are_not_finite_are_not_sent(trainer):
     assert all(weight.grad is None for weight in trainer.policy.parameters.values())
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_goes_on_where_it_was(trainer, tmp_path):
     objective = Objective(Surrogate("ppo"), {})
     one = policy(trainer=trainer)
