@@ -100,7 +100,7 @@ def trainer_at(url, base="small/base", seconds=60.0, alpha=ALPHA, seed=0):
             "trainer": {"tinker": {"url": url, "base": base, "seconds": seconds}},
         }
     )
-    return TinkerTrainer(SimpleNamespace(config=config), "main", config.trainer.tinker)
+    return TinkerTrainer(SimpleNamespace(config=config, run_dir="runs/this"), "main", config.trainer.tinker)
 
 
 def here(base, tmp_path, seed=0):
@@ -225,7 +225,7 @@ def compare_runs(server, base, tmp_path):
         assert len(values[0]) == 20
         assert values[1] == pytest.approx(values[0], rel=1e-3, abs=1e-6)
 
-    assert main(["train", "--resume", str(tmp_path / "there"), "--from", "15"]) == 0
+    assert main(["train", "--resume", "--from", "15", "--run-dir", str(tmp_path / "there")]) == 0
     again = load_file(tmp_path / "there" / "state" / "iteration-000020" / "main.safetensors")
     assert all(torch.equal(again[name], there[name]) for name in weights), "a resumed run learns the same"
 
@@ -238,7 +238,10 @@ ASKED = [AskedReply((1, 2, 3), (4, 5)), AskedReply((1, 2), (7,))]
     ("fault", "said"),
     [
         ("hangs", r"was to score replies for policy 'main', and has not answered for 2 seconds"),
-        ("dies", r"was to score replies for policy 'main', and has ended\. Start it again"),
+        (
+            "dies",
+            r"was to score replies for .*, and has ended\. Start it again, and then: league train --resume --run-dir runs",
+        ),
         ("rubbish", r"was to score replies for policy 'main', and answered: Proto deserialization failed"),
         ("fewer", r"scored 1 of 2 replies"),
         ("nan", r"gave nan as a log-prob, which is none"),

@@ -50,6 +50,7 @@ class TinkerTrainer:
     def __init__(self, context: RunContext, policy: str, settings: TinkerSettings) -> None:
         config = context.config
         self._policy, self._settings = policy, settings
+        self._resume = f"Start it again, and then: league train --resume --run-dir {context.run_dir}"
         self._base = settings.base or config.model_of(policy).source
         self._shape, self._decay = config.policy(policy), config.optimizer.weight_decay
         self._seed = derive_seed(config.seed, "adapter", policy) % 2**63
@@ -192,13 +193,13 @@ class TinkerTrainer:
                     if silent >= GONE:
                         raise LearnerLost(
                             f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and has ended. "
-                            f"Start it again, and then: league train --resume"
+                            f"{self._resume}"
                         ) from None
                     if left <= 0.0:
                         raise LearnerLost(
                             f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and has not "
-                            f"answered for {self._settings.seconds:g} seconds (trainer.tinker.seconds). Start it "
-                            "again, and then: league train --resume"
+                            f"answered for {self._settings.seconds:g} seconds (trainer.tinker.seconds). "
+                            f"{self._resume}"
                         ) from None
         except (TinkerError, *ANSWERS_WITH) as error:
             if isinstance(error, LearnerLost):
