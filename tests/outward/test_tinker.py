@@ -240,7 +240,7 @@ ASKED = [AskedReply((1, 2, 3), (4, 5)), AskedReply((1, 2), (7,))]
         ("hangs", r"was to score replies for policy 'main', and has not answered for 2 seconds"),
         (
             "dies",
-            r"was to score replies for .*, and has ended\. Start it again, and then: league train --resume --run-dir runs",
+            r"was to score replies for .*, and has ended\. Start it again, .* league train --resume --run-dir runs",
         ),
         ("rubbish", r"was to score replies for policy 'main', and answered: Proto deserialization failed"),
         ("fewer", r"scored 1 of 2 replies"),
