@@ -76,13 +76,13 @@ test-vllm: .venv-vllm/.installed
 # Libraries that train on games and runs of this one. They are no dependencies, so they have a place of their own, which
 # sees all of .venv. OpenEnv wants an older pillow than .venv has, and gets it there.
 .venv-outward/.installed: $(VENV)/.installed constraints-outward.txt
-	@echo "Installing Stable-Baselines3, TRL, verifiers, OpenEnv and MCP into .venv-outward, once: two to five minutes."
+	@echo "Installing Stable-Baselines3, TRL, verifiers, OpenEnv, MCP and Tinker's client into .venv-outward, once: two to five minutes."
 	@rm -rf .venv-outward
 	@$(BIN)/python -m venv .venv-outward
 	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" > "$$(.venv-outward/bin/python -c "$$site")/project.pth"
 	@.venv-outward/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-outward.txt \
-	  sb3-contrib trl datasets verifiers mcp
+	  sb3-contrib trl datasets verifiers mcp tinker
 	@.venv-outward/bin/python -m pip install -q --disable-pip-version-check -c constraints-outward.txt openenv
 	@touch $@
 

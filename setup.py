@@ -90,6 +90,7 @@ setup(
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
         "openai": ["httpx2>=2.16"],  # which uncompresses an answer in pieces of bounded size
         "vllm": ["vllm>=0.32"],
+        "tinker": ["tinker>=0.38"],
         "pandas": ["pandas>=2.2"],
         "wandb": ["wandb>=0.19"],
         "mlflow": ["mlflow-skinny>=2.20", "sqlalchemy>=2", "alembic>=1.13"],

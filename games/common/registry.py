@@ -44,6 +44,7 @@ HOMES = {
     "breeding": "league.lab.breeding.rules",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
+    "trainers": "league.training.learning.trainers",
     "commands": "league.cli.commands",
     "losses": "learners.losses",
     "kl_estimators": "learners.losses.kl_estimators",

@@ -8,7 +8,7 @@ from pydantic import Field, create_model, model_validator
 
 from games.common.registry import family, name_of
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
-from league.config.names import LeagueRoleName
+from league.config.names import LeagueRoleName, TrainerName
 from learners.losses import LOSSES
 from learners.losses.imitation import ImitationConfig as ImitationConfig
 
@@ -176,6 +176,26 @@ class ObjectiveConfig(SurrogateKeys):
                 "where one ends. Leave it out, or set objective.schedule = 'geometric'."
             )
         return self
+
+
+class TinkerSettings(Section):
+    """A service that speaks the Tinker API. Its key is the environment's TINKER_API_KEY."""
+
+    url: str = Field("", description="address of the service; empty: the environment's TINKER_BASE_URL")
+    base: str = Field("", description="name that the service calls the base model by; empty: model.source")
+    seconds: float = Field(
+        600.0, gt=0.0, le=86_400.0, description="seconds that an answer may take, after which the run stops"
+    )
+    days: Positive | None = Field(
+        30, le=3_650, description="days that the service keeps a saved state, to resume from; None: for good"
+    )
+
+
+class TrainerConfig(Section):
+    """Where policies learn, and a table for each trainer that has settings."""
+
+    kind: TrainerName = Field("torch", description="torch: in the run's own processes; tinker: behind the Tinker API")
+    tinker: TinkerSettings = TinkerSettings()
 
 
 class OptimizerConfig(Section):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # a type checker cannot follow types that are made at run tim
     SelectionRuleName = str
     EstimatorName = str
     EngineName = str
+    TrainerName = str
     LeagueRoleName = str
     MetaSolverName = str
     JointSolverName = str
@@ -25,6 +26,7 @@ else:
     SelectionRuleName = name_of("selection")
     EstimatorName = name_of("estimators")
     EngineName = name_of("engines")
+    TrainerName = name_of("trainers")
     LeagueRoleName = name_of("league_roles", "exploiters")
     MetaSolverName = name_of("meta_solvers", "meta_solvers")
     JointSolverName = name_of("joint_solvers", "joint_solvers")

@@ -24,6 +24,7 @@ from league.config.learning import (
     ObjectiveConfig,
     OptimizerConfig,
     PolicyConfig,
+    TrainerConfig,
 )
 from league.config.matchmaking import (
     BranchingConfig,
@@ -223,6 +224,7 @@ class RunConfig(Section):
     shaping: ShapingConfig = ShapingConfig()
     prediction: PredictionConfig = PredictionConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
+    trainer: TrainerConfig = TrainerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     branching: BranchingConfig = BranchingConfig()
     starts: StartsConfig = StartsConfig()

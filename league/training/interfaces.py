@@ -22,6 +22,14 @@ from learners.trajectories import Evidence, Trajectory, TurnSelection
 Metrics = dict[str, float]
 
 
+class LearnerFailed(RuntimeError):
+    """A learner elsewhere ended before its work was done; the message says how."""
+
+
+class LearnerLost(LearnerFailed):
+    """A learner elsewhere was killed or went silent, which says nothing about what it was learning."""
+
+
 class LearnResult(NamedTuple):
     """The result of one iteration's learning."""
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from arena.lm.language_model import LanguageModel
-from arena.lm.scoring import plan_passes
+from games.common.errors import UsageError
 from learners.batching import ChoiceRow, FreeRow, RowUnit, TrainBatch
 from learners.losses import LOSSES, term_named
 from learners.losses.choice_and_free import ChoiceChunkLoss, FreeChunkLoss
@@ -20,6 +20,7 @@ from learners.losses.objective import Objective
 from learners.losses.term import LossContext, LossNeed, OwnChunk, Term
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
+from learners.waist import Waist
 from roles.truncation import NO_TRUNCATION, Truncation
 
 Scores = list[list[float]]
@@ -45,6 +46,7 @@ class BatchLoss:
         *,
         max_tokens: int,
         reference: LanguageModel | None = None,
+        waist: Waist | None = None,
         results: FrozenResults | None = None,
         entropy_means: Mapping[str, float] | None = None,
         minibatches: int = 1,
@@ -54,10 +56,12 @@ class BatchLoss:
         if objective.needs_reference and reference is None:
             raise ValueError("The objective needs a policy that keeps its reference: Policy(reference=True).")
         self._models = Models(
-            lm, magnet if objective.magnet else None, reference if objective.needs_reference else None, results
+            lm, magnet if objective.magnet else None, reference if objective.needs_reference else None, results, waist
         )
         self.frozen_models = [lm for lm in self._models[1:3] if lm is not None]  # they run before the trained model
         self._max_tokens, self._group = max_tokens, process_group
+        if waist is not None:
+            _check_waist(objective)
         entry = LOSSES[objective.surrogate.name]
         self._surrogate = self._term(batch, objective.surrogate.name, objective.surrogate.table)
         self._terms = [self._surrogate]
@@ -79,6 +83,8 @@ class BatchLoss:
 
     def _add_choice(self, rows: Sequence[ChoiceRow], minibatches: int, minibatch_rows: int) -> None:
         """Add this process's share of replies that were chosen."""
+        if rows:
+            self._models.refuse_choice(rows[0].game)
         single_units = [(index,) for index in range(len(rows))]
         for (key, temperature, _), units in _split(rows, single_units, minibatches, minibatch_rows).items():
             indices = [index for (index,) in self._group.local_units(units, rows)]
@@ -94,7 +100,7 @@ class BatchLoss:
         prompts, replies = [row.prompt for row in rows], [row.reply for row in rows]
         for (key, temperature, truncation), split in _split(rows, units, minibatches, minibatch_rows).items():
             local_units = self._group.local_units(split, rows)
-            passes = plan_passes(self._models.lm, prompts, replies, self._max_tokens, local_units)
+            passes = self._models.plan_free(prompts, replies, self._max_tokens, local_units)
             chunks = [
                 FreeChunkLoss(self._plan, replies_pass, rows, (temperature, truncation)) for replies_pass in passes
             ]
@@ -141,6 +147,16 @@ class BatchLoss:
             if key.is_at(step):
                 for chunk in chunks:
                     yield chunk.loss(sums) * key.total
+
+
+def _check_waist(objective: Objective) -> None:
+    """Refuse the terms of an objective that read more of a model than the log-probs of sampled tokens."""
+    for name, weight in (("entropy", any(objective.entropy.values())), ("epo", objective.band.weight)):
+        if weight:
+            raise UsageError(
+                f"objective.{name} needs the entropy of whole distributions, and a trainer elsewhere says only the "
+                f"log-probs of the sampled tokens. Set objective.{name} = 0.0, or trainer.kind = 'torch'."
+            )
 
 
 class _Minibatch(NamedTuple):

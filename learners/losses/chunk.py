@@ -13,10 +13,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from arena.lm.chunks import Tokens
 from arena.lm.language_model import LanguageModel
+from arena.lm.scoring import Pass, plan_passes
+from games.common.errors import UsageError
 from learners.batching import ChoiceRow, FreeRow
 from learners.losses.draws import DrawTensors
 from learners.losses.frozen_results import FrozenResults
+from learners.waist import Waist, WaistPass
 
 
 class Models(NamedTuple):
@@ -26,6 +30,28 @@ class Models(NamedTuple):
     magnet: LanguageModel | None
     reference: LanguageModel | None
     results: FrozenResults | None = None  # of frozen models in earlier updates; None: each pass is run
+    waist: Waist | None = None  # to the trainer that has the weights of ``lm``; None: they learn here
+
+    def plan_free(
+        self,
+        prompts: Sequence[Tokens],
+        replies: Sequence[Tokens],
+        max_tokens: int,
+        units: Sequence[Sequence[int]] | None = None,
+    ) -> list[Pass]:
+        """Return passes that score every free reply once, as ``plan_passes`` does; one if the trainer is elsewhere."""
+        passes = plan_passes(self.lm, prompts, replies, max_tokens, units)
+        return (
+            passes if self.waist is None or not passes else [WaistPass(self.waist, self.lm, passes, prompts, replies)]
+        )
+
+    def refuse_choice(self, game: str) -> None:
+        """Raise UsageError if a trainer elsewhere would have to sum over a game's legal replies."""
+        if self.waist is not None:
+            raise UsageError(
+                f"{game} has replies by choice, whose loss sums over all legal replies, and a trainer elsewhere says "
+                "only the log-probs of the tokens of one. Set roles.reply = 'free', or trainer.kind = 'torch'."
+            )
 
 
 class PolicyOutput(NamedTuple):

@@ -17,15 +17,16 @@ from arena.lm.chunks import Chunk
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.packing import Pack
-from arena.lm.scoring import Pass, plan_passes
+from arena.lm.scoring import Pass
 from learners.batching import ChoiceRow, FreeRow
 from learners.losses.choice_and_free import padded
+from learners.losses.chunk import Models
 from learners.losses.term import OwnChunk
 from learners.metric_sums import MetricSums
 
 
 def given_chunks(
-    lm: LanguageModel,
+    models: Models,
     rows: Sequence[ChoiceRow | FreeRow],
     temperature: float,
     max_tokens: int,
@@ -35,15 +36,17 @@ def given_chunks(
 
     ``names`` are the names of their loss and tokens in the sums.
     """
+    lm = models.lm
     choice = [row for row in rows if isinstance(row, ChoiceRow)]
     free = [row for row in rows if isinstance(row, FreeRow)]
     chunks: list[GivenLoss] = []
     if choice:
+        models.refuse_choice(choice[0].game)
         tries = [lm.trie(row.legal) for row in choice]
         packs = lm.plan_choice_packs([row.prompt for row in choice], tries, max_tokens)
         chunks += [ChoiceGiven(lm, pack, choice, temperature, names) for pack in packs]
     if free:
-        passes = plan_passes(lm, [row.prompt for row in free], [row.reply for row in free], max_tokens)
+        passes = models.plan_free([row.prompt for row in free], [row.reply for row in free], max_tokens)
         chunks += [FreeGiven(lm, replies, free, temperature, names) for replies in passes]
     return chunks
 

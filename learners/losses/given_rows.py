@@ -39,7 +39,7 @@ class GivenReplies(Term):
         """See ``Term``."""
         from learners.losses.given_replies import given_chunks
 
-        return given_chunks(self.context.models.lm, rows, temperature, self.context.max_tokens, self._names)
+        return given_chunks(self.context.models, rows, temperature, self.context.max_tokens, self._names)
 
 
 def given_replies(names: SumNames) -> Callable[[LossContext], Term]:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from arena.lm.logprobs import ScoreOptions
-from arena.lm.scoring import plan_passes
 from arena.lm.tensors import to_device
 from learners.batching import FreeRow
 from learners.losses.chunk import Fixed, PolicyOutput, RowChunk
@@ -117,7 +116,7 @@ class TrajectoryTerm(Term):
                 [rows[index].prompt for index in same_temperature],
                 [rows[index].reply for index in same_temperature],
             )
-            for replies_pass in plan_passes(models.lm, prompts, replies, self.context.max_tokens):
+            for replies_pass in models.plan_free(prompts, replies, self.context.max_tokens):
                 assert models.reference is not None, "BatchLoss refuses such an objective without a reference"
                 scores = [replies_pass.scores(lm, ScoreOptions(temperature)) for lm in (models.reference, models.lm)]
                 log_ratios = (scores[1].logprobs - scores[0].logprobs).sum(1).tolist()

@@ -6,15 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import torch
-
 from arena.flops import COUNTED
 from learners.batching import TrainBatch
 from learners.losses import term_named
 from learners.losses.batch_loss import BatchLoss
 from learners.losses.objective import EntropyBand, Objective
 from learners.metric_sums import MetricSums
-from learners.parallel.fsdp import full_tensor
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from learners.update.passes import Passes
 from learners.update.policy import Policy
@@ -68,7 +65,7 @@ def update(
     passes, norms = Passes(policy, process_group, losses), list[float]()
     before = passes.backward(0, first=True) if losses.is_whole else passes.record_old()
     if steps.drops and before.mean("gap") > steps.max_gap:
-        policy.optimizer.zero_grad(set_to_none=True)
+        policy.clear_gradients()
         return {"gap": before.mean("gap"), "dropped": 1.0} | _mismatch_metrics(before)
     _check_gap(policy, batch, before, steps)
     _check_finite(policy, batch, before, 0.0, 0)  # NaN anywhere in the batch: take no step on its other minibatches
@@ -76,9 +73,10 @@ def update(
     for step in range(steps.inner_steps):
         if step or not losses.is_whole:
             sums = passes.backward(step, first=False)
-        norms.append(_clip_gradient(policy, steps.max_grad_norm))
-        _check_finite(policy, batch, sums, norms[-1], step)
-        policy.step(steps.learning_rate)
+        norm = policy.clip_gradients(steps.max_grad_norm)
+        _check_finite(policy, batch, sums, norm, step)
+        taken = policy.step(steps.learning_rate)
+        norms += [norm] if policy.waist is None else [] if taken is None else [taken]
     policy.finish_update()
     policy.entropy_means = _update_means(policy.entropy_means, before, objective.band)
     names = dict.fromkeys([objective.surrogate.name, *batch.terms])
@@ -117,17 +115,13 @@ def _losses(
         objective,
         max_tokens=steps.max_tokens,
         reference=policy.reference,
+        waist=policy.waist,
         results=None if policy.sharded else policy.frozen_results,  # shards are gathered in step with other processes
         entropy_means=policy.entropy_means,
         minibatches=steps.inner_steps,
         minibatch_rows=steps.minibatch,
         process_group=process_group,
     )
-
-
-def _clip_gradient(policy: Policy, max_norm: float) -> float:
-    """Clip the gradient to a norm; return the norm before clipping."""
-    return float(full_tensor(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), max_norm)))
 
 
 def _metrics(terms: Iterable[str], before: MetricSums, last: MetricSums, norms: Sequence[float]) -> dict[str, float]:
@@ -139,7 +133,8 @@ def _metrics(terms: Iterable[str], before: MetricSums, last: MetricSums, norms: 
         metrics |= {} if term.metrics is None else term.metrics(before)
     metrics |= _mismatch_metrics(before)
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
-    return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
+    metrics |= {"loss": before.totals.get("loss", 0.0)}
+    return metrics | ({"grad_norm": sum(norms) / len(norms)} if norms else {})
 
 
 def _mismatch_metrics(before: MetricSums) -> dict[str, float]:

@@ -32,10 +32,11 @@ class Passes:
 
         ``first``: ``record_old`` was not called, so these passes also store pi_old and the frozen models' log-probs.
         """
-        self._policy.optimizer.zero_grad(set_to_none=True)
+        self._policy.clear_gradients()
         self._score()
         sums, missing = MetricSums(), self._missing_passes(self._losses.chunk_count(step))
         for loss in self._losses.losses(step, sums):
+            self._policy.check_reached(loss)
             loss.backward()
             sums.add("loss", loss)
         for _ in range(missing):

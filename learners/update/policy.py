@@ -20,6 +20,7 @@ from learners.parallel.fsdp import full_tensor, is_sharded, reshard, shard, shar
 from learners.update.average import WeightAverage
 from learners.update.master_weights import MasterWeights
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
+from learners.waist import Trainer, Waist
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -56,6 +57,7 @@ class Policy:
         critic: Critic | None = None,
         optimizer: OptimizerName = "adamw",
         average: float | None = None,
+        trainer: Trainer | None = None,
     ) -> None:
         self.name = name
         self.lm = lm
@@ -67,11 +69,16 @@ class Policy:
         self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
         self.reference: LanguageModel | None = lm.untrained() if reference else None
         self.frozen_results = FrozenResults()
+        self.waist = None if trainer is None else Waist(trainer)  # to where its weights learn, if that is not here
+        self._saved_elsewhere: tuple[tuple[int, int], str] | None = None  # ``updates`` and ``resets``, and where
         self.plays = False  # and learns elsewhere, in shards: it is restored without an optimiser's state
         self.shards: Shards | None = None  # which hold what it has learned
         self.restored: tuple[Path, int] | None = None  # from where, and ``resets`` then
         self._weight_decay, self._optimizer_name = weight_decay, optimizer
         self._reset_optimizer()
+        if trainer is not None:  # what learns here by mistake is noticed
+            for parameter in self.parameters.values():
+                parameter.requires_grad_(False)
         self.average = None if average is None else WeightAverage(self.parameters, average)
 
     @property
@@ -106,15 +113,72 @@ class Policy:
         """Whether the weights are sharded: then all processes must run the same number of passes, at the same time."""
         return is_sharded(self.lm.model)
 
-    def step(self, learning_rate: float) -> None:
-        """Take an optimiser step with the current gradients."""
+    def begin(self) -> None:
+        """Take the weights with which a trainer elsewhere begins; without one, do nothing."""
+        if self.waist is not None:
+            self._take_weights()
+            self.resets += 1
+            self.refresh_magnet()
+            if self.average is not None:
+                self.average.reset(self.parameters)
+
+    def _take_weights(self) -> None:
+        """Copy the trainer's weights to the model that plays. Raises UsageError if they do not fit it."""
+        assert self.waist is not None
+        exported = self.waist.trainer.export()
+        strange = sorted(exported.keys() - self.parameters.keys())
+        if strange:
+            raise UsageError(
+                f"The trainer of policy {self.name!r} has {len(strange)} weights that the run's model lacks, such as "
+                f"{strange[0]}. It trains another base, or other layers of it."
+            )
+        for name, parameter in self.parameters.items():
+            if name not in exported or exported[name].shape != parameter.shape:
+                has = f"shape {tuple(exported[name].shape)}" if name in exported else "nothing"
+                raise UsageError(
+                    f"The trainer of policy {self.name!r} has {has} for {name}, where the run's model has shape "
+                    f"{tuple(parameter.shape)}. It trains another base, or an adapter of another rank or other layers."
+                )
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(exported[name])
+        self._masters.copy_to_model()
+
+    def clear_gradients(self) -> None:
+        """Forget the gradients of a step that is not taken, or was."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.waist is not None:
+            self.waist.clear()
+
+    def check_reached(self, loss: Tensor) -> None:
+        """Raise UsageError for a loss that a trainer elsewhere cannot learn from, as its log-probs are not its own."""
+        if self.waist is not None and not loss.requires_grad:
+            raise UsageError(
+                f"A term of the loss of policy {self.name!r} does not read the log-probs of free replies, and its "
+                "trainer, which is elsewhere, learns from nothing else. Leave the term out, or set trainer.kind = "
+                "'torch'."
+            )
+
+    def clip_gradients(self, max_norm: float) -> float:
+        """Clip the gradient to a norm; return the norm before, of a trainer elsewhere only whether it can be finite."""
+        if self.waist is not None:
+            return self.waist.clip(max_norm)
+        return float(full_tensor(torch.nn.utils.clip_grad_norm_(self.parameters.values(), max_norm)))
+
+    def step(self, learning_rate: float) -> float | None:
+        """Take an optimiser step with the current gradients; return their norm as a trainer elsewhere says it."""
+        if self.waist is not None:
+            return self.waist.step(learning_rate)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.step()
         self._masters.copy_to_model()
+        return None
 
     def finish_update(self) -> None:
         """Count an update, and fold the weights into their running mean where there is one."""
+        if self.waist is not None:
+            self._take_weights()
         self.updates += 1
         if self.average is not None:
             self.average.fold(self.parameters)
@@ -145,6 +209,7 @@ class Policy:
 
         That is the optimiser's state, the critic and the running means of entropy.
         """
+        self._refuse_elsewhere("takes other weights than those that it learned")
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
@@ -160,6 +225,7 @@ class Policy:
 
     def copy_from(self, source: Policy) -> None:
         """Copy the weights and state of a policy on the same model, except for parts that this policy lacks."""
+        self._refuse_elsewhere("takes the weights of another policy")
         sources = source._parts()
         self.frozen_results.clear()
         with torch.no_grad():
@@ -236,6 +302,8 @@ class Policy:
                 tensors[f"{moment}/{name}"] = torch.as_tensor(value)
         if self.average is not None:
             tensors["averaged"] = torch.tensor(self.average.updates)
+        if self.waist is not None and not parts:
+            tensors["trainer"] = torch.tensor(list(self._save_elsewhere().encode()), dtype=torch.uint8)
         for key, mean in self.entropy_means.items():
             tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
         return tensors
@@ -269,6 +337,7 @@ class Policy:
             if not parts or part in parts
             for name, parameter in parameters.items()
         }
+        saved_elsewhere = ""
         for key, tensor in stream:
             kind, _, name = key.partition("/")
             if key in wanted:
@@ -277,6 +346,8 @@ class Policy:
                 self.updates = int(tensor)
             elif key == "averaged" and self.average is not None:
                 self.average.updates = int(tensor)
+            elif key == "trainer":
+                saved_elsewhere = bytes(tensor.tolist()).decode(errors="replace")
             elif kind == "entropy_mean":
                 self.entropy_means[name] = float(tensor)
             elif kind in STATE[self._optimizer_name] and name in self.parameters:  # another optimiser's is ignored
@@ -286,6 +357,41 @@ class Policy:
             _copy_into(lacking, None, key, origin)
         self._masters.copy_to_model()
         self.resets += 1
+        if self.waist is not None and not parts:
+            self._load_elsewhere(saved_elsewhere, origin)
+
+    def _refuse_elsewhere(self, what: str) -> None:
+        if self.waist is not None:
+            raise UsageError(
+                f"Policy {self.name!r} {what}, which its trainer, which is elsewhere, cannot do. Set trainer.kind = "
+                "'torch'."
+            )
+
+    def _save_elsewhere(self) -> str:
+        """Return where the trainer keeps the present state; once for each update."""
+        assert self.waist is not None
+        now = self.updates, self.resets
+        if self._saved_elsewhere is None or self._saved_elsewhere[0] != now:
+            self._saved_elsewhere = now, self.waist.trainer.save(f"{self.name}-{self.updates:06d}")
+        return self._saved_elsewhere[1]
+
+    def _load_elsewhere(self, saved: str, origin: str) -> None:
+        """Let the trainer go back to what it kept, and compare its weights with those of ``origin``."""
+        assert self.waist is not None
+        if not saved:
+            raise UsageError(
+                f"{origin} does not say where the trainer of policy {self.name!r} keeps its state: the run learned in "
+                "its own process. Set trainer.kind = 'torch'."
+            )
+        self.waist.trainer.load(saved)
+        before = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+        self._take_weights()
+        if not all(torch.equal(before[name], parameter) for name, parameter in self.parameters.items()):
+            raise UsageError(
+                f"{origin} has other weights of policy {self.name!r} than the state {saved} of its trainer, which was "
+                "saved with them. One of them was changed afterwards; go back to an older checkpoint (--from)."
+            )
+        self._saved_elsewhere = (self.updates, self.resets), saved
 
     def _moment(self, name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
         """Return a saved moment as the optimiser needs it: on the parameter's device.

@@ -58,6 +58,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     check_beliefs(config, roles)
     check_prediction(config, roles)
     check_shaping(config, roles)
+    family("trainers")[config.trainer.kind].refuse(config, roles)
     _check_entries(config)
     for game, game_roles in roles.items():
         if game in config.games:  # the number of submatches is not configured

@@ -17,6 +17,7 @@ import torch
 from arena.lm.language_model import LanguageModel
 from league.population.distillation.targets import Target
 from learners.batching import ChoiceRow, FreeRow
+from learners.losses.chunk import Models
 from learners.losses.given_replies import GivenLoss, given_chunks
 from learners.metric_sums import MetricSums
 from learners.update.policy import Policy
@@ -83,7 +84,7 @@ class Lesson:
             )
             by_temperature.setdefault(row.temperature, []).append(weighted)
         for temperature, rows in by_temperature.items():
-            yield from given_chunks(self._lm, rows, temperature, self._max_tokens)
+            yield from given_chunks(Models(self._lm, None, None), rows, temperature, self._max_tokens)
 
 
 def _row(lm: LanguageModel, target: Target) -> ChoiceRow | FreeRow:

@@ -22,9 +22,9 @@ from league.training.backends.learner_group import (
 from league.training.backends.weight_transfer import BaseWeights
 from league.training.checkpoints.checkpoint import clear_learners
 from league.training.checkpoints.run_state import RunState
-from league.training.interfaces import LearnResult
+from league.training.interfaces import LearnerFailed, LearnResult
 from league.training.learning.learner import merge_reports, staleness
-from league.training.learning.learner_pool import LearnerFailed, learner_failed
+from league.training.learning.learner_pool import learner_failed
 from league.training.learning.learner_process import learners_of
 from learners.trajectories import Evidence, Trajectory
 

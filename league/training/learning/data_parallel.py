@@ -40,10 +40,10 @@ from league.config.context import RunContext, run_context
 from league.config.load import load_run_config
 from league.training.checkpoints.checkpoint import restore_learning
 from league.training.checkpoints.run_state import RunState
-from league.training.interfaces import LearnResult
+from league.training.interfaces import LearnerLost, LearnResult
 from league.training.learning.heartbeat import Heartbeat, Watch
 from league.training.learning.learner import learn
-from league.training.learning.learner_pool import MAX_DEATHS, LearnerLost, learner_failed
+from league.training.learning.learner_pool import MAX_DEATHS, learner_failed
 from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch
 from learners.losses.objective import Objective

@@ -37,7 +37,7 @@ from league.config.context import RunContext
 from league.training.checkpoints.checkpoint import RECORDS_FILE
 from league.training.checkpoints.learner_checkpoint import load_learning, save_learning
 from league.training.checkpoints.run_state import RunState
-from league.training.interfaces import Learner, LearnResult
+from league.training.interfaces import Learner, LearnerFailed, LearnerLost, LearnResult
 from league.training.learning import heartbeat
 from league.training.learning.heartbeat import Heartbeat, Listener
 from league.training.learning.learner import InProcessLearner, LearnerReport, merge_reports, staleness
@@ -59,14 +59,6 @@ MAX_DEATHS = 3  # of one learner over one iteration
 STORE_WAIT = 0.5  # seconds to wait for the record store before checking whether the learner that holds it hangs
 
 T = TypeVar("T")
-
-
-class LearnerFailed(RuntimeError):
-    """A learner process ended before its work was done; the message says how."""
-
-
-class LearnerLost(LearnerFailed):
-    """A learner process was killed or went silent, which says nothing about what it was learning."""
 
 
 def learner_failed(what: str, iteration: int, run_dir: Path) -> LearnerLost:

@@ -21,6 +21,7 @@ from league.population.storage.population import Population
 from league.training.evidence.turn_values import from_critic
 from league.training.learning.cold_start import base_model, imitate
 from league.training.learning.own_replies import imitate_own_replies
+from league.training.learning.trainers import trainer_for
 from learners.update.policy import Policy
 from roles.role import Role
 
@@ -39,7 +40,10 @@ def start_policies(context: RunContext) -> dict[str, Policy]:
     models: dict[str, LanguageModel] = {}
     for group in context.config.by_model(context.policies).values():
         models |= _start_models(context, group, examples)
-    return {name: new_policy(context, name, models[name]) for name in context.policies}
+    policies = {name: new_policy(context, name, models[name]) for name in context.policies}
+    for policy in policies.values():
+        policy.begin()
+    return policies
 
 
 def _start_models(context: RunContext, names: Sequence[str], examples: list[Demonstration]) -> dict[str, LanguageModel]:
@@ -133,6 +137,7 @@ def new_policy(context: RunContext, name: str, lm: LanguageModel) -> Policy:
         reference=trained and objective_at(config, 1, name).needs_reference,
         critic=_critic(context, name, lm) if trained else None,
         average=config.policy(name).average if trained else None,
+        trainer=trainer_for(context, name),
     )
 
 

@@ -39,9 +39,8 @@ from league.training.evidence.exact_advantages import check_exact
 from league.training.evidence.preferences import Judges
 from league.training.evidence.teacher_names import with_lasting_judge, with_lasting_teachers
 from league.training.evidence.teachers import Teachers
-from league.training.interfaces import Deployment
+from league.training.interfaces import Deployment, LearnerFailed, LearnerLost
 from league.training.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
-from league.training.learning.learner_pool import LearnerFailed, LearnerLost
 from league.training.learning.learner_process import FAILED_BATCH_FILE
 from league.training.learning.policies import policies_for_resume, start_policies
 from league.training.learning.starts import first_starts

@@ -17,7 +17,7 @@ from arena.roofline import SMOLLM2
 from benchmarks.gpu.session import Setup
 from benchmarks.gpu.shapes import TINY, random_model
 from benchmarks.gpu.update import Case, game_length_batch, policy_of, step_of
-from learners.losses import batch_loss
+from learners.losses import chunk
 
 REPLIES, PROMPT, REPLY, BATCH = 16, 192, 24, 1024
 ROWS = 3  # of a batch
@@ -87,6 +87,6 @@ def _writing(shape):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    batch_loss.plan_passes = recorded
+    chunk.plan_passes = recorded
     what, tokens = sys.argv[1], int(sys.argv[2])
     sys.stdout.write(json.dumps(play() if what == "play" else update(what, tokens)) + "\n")

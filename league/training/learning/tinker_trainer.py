@@ -1,0 +1,298 @@
+"""A trainer behind the Tinker API: its client's requests, one LoRA tenant for each policy on one base.
+
+The service scores replies by ``forward`` with its cross-entropy, whose loss is sum(-weight * log-prob) over tokens: a
+``forward_backward`` with weight = -slope adds the gradient of sum(slope * log-prob), which is what a waist asks for.
+This is how Tinker's own ``forward_backward_custom`` passes back the gradient of a loss.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as Late
+from os import environ
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from arena.lm.lora import CONFIG_FILE, WEIGHTS_FILE
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from league.config.context import RunContext
+from league.training.interfaces import LearnerLost
+from learners.update.optimizers import BETAS
+from learners.waist import AskedReply
+
+if TYPE_CHECKING:
+    from league.config.learning import TinkerSettings
+
+EPSILON = 1e-8  # of AdamW, as in PyTorch
+PROBE = 5.0  # seconds between two looks at whether a service that does not answer is there at all
+HOUR = 3600  # seconds; the service keeps what it exported no shorter
+GONE = 3  # such looks in a row that find nobody
+MOST_BYTES = 1 << 32  # of a downloaded file
+# What the client raises for an answer that it cannot use, beside errors of its own.
+ANSWERS_WITH = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, OSError, ImportError, CancelledError)
+PREFIX = "base_model.model."  # before the names in PEFT's files
+
+
+class TinkerTrainer:
+    """A policy's LoRA tenant (``learners.waist.Trainer``). It is made when it is first needed, or by ``load``."""
+
+    def __init__(self, context: RunContext, policy: str, settings: TinkerSettings) -> None:
+        config = context.config
+        self._policy, self._settings = policy, settings
+        self._resume = f"Start it again, and then: league train --resume --run-dir {context.run_dir}"
+        self._base = settings.base or config.model_of(policy).source
+        self._shape, self._decay = config.policy(policy), config.optimizer.weight_decay
+        self._seed = derive_seed(config.seed, "adapter", policy) % 2**63
+        self._url = (settings.url or environ.get("TINKER_BASE_URL", "")).rstrip("/")
+        self._service: Any = None
+        self._client: Any = None
+        self._exports = 0
+
+    def score(self, replies: Sequence[AskedReply]) -> list[Tensor]:
+        """See ``Trainer``."""
+        data = [_datum(asked, torch.ones(len(asked.reply))) for asked in replies]
+        client = self._opened()
+        return self._logprobs(self._wait(lambda: client.forward(data, "cross_entropy"), "score replies"), replies)
+
+    def accumulate(self, replies: Sequence[AskedReply], slopes: Sequence[Tensor]) -> None:
+        """See ``Trainer``."""
+        data = [_datum(asked, -row.float()) for asked, row in zip(replies, slopes, strict=True)]
+        client = self._opened()
+        self._wait(lambda: client.forward_backward(data, "cross_entropy"), "compute a gradient")
+
+    def step(self, learning_rate: float, max_norm: float) -> float | None:
+        """See ``Trainer``."""
+        from tinker import AdamParams
+
+        client = self._opened()
+        params = AdamParams(
+            learning_rate=learning_rate,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            eps=EPSILON,
+            weight_decay=self._decay,
+            grad_clip_norm=max_norm,
+        )
+        metrics = self._wait(lambda: client.optim_step(params), "take an optimiser step").metrics or {}
+        norms = [value for name, value in metrics.items() if name.partition(":")[0].endswith("grad_norm")]
+        return float(norms[0]) if norms else None
+
+    def export(self) -> Mapping[str, Tensor]:
+        """See ``Trainer``."""
+        from tinker import RestClient
+
+        client = self._opened()
+        self._exports += 1
+        name = f"{self._policy}-{self._exports:06d}"
+        saved = self._wait(lambda: client.save_weights_external(name, ttl_seconds=HOUR), "export its weights")
+        rest = RestClient(base_url=self._url or None)
+        urls = self._wait(lambda: rest.get_external_weights_urls(saved.path), "say where its weights are").urls
+        for file in (CONFIG_FILE, WEIGHTS_FILE):
+            if file not in urls:
+                raise self._wrong(f"exported {', '.join(sorted(urls)) or 'nothing'} and no {file}")
+        self._check_shape(self._download(urls[CONFIG_FILE], CONFIG_FILE))
+        try:
+            weights = load(self._download(urls[WEIGHTS_FILE], WEIGHTS_FILE))
+        except SafetensorError as error:
+            raise self._wrong(f"exported a {WEIGHTS_FILE} that cannot be read ({error})") from error
+        return {name.removeprefix(PREFIX): weight for name, weight in weights.items()}
+
+    def save(self, name: str) -> str:
+        """See ``Trainer``."""
+        client = self._opened()
+        kept = None if self._settings.days is None else self._settings.days * 24 * HOUR
+        saved = self._wait(lambda: client.save_state(name, ttl_seconds=kept, overwrite=True), "save its state")
+        return str(saved.path)
+
+    def load(self, path: str) -> None:
+        """See ``Trainer``."""
+        service = self._connected()
+        self._client = self._wait(
+            lambda: service.create_training_client_from_state_with_optimizer(path), f"load its state {path}"
+        )
+        self._check_base()
+
+    def _opened(self) -> Any:
+        """Return the tenant's client. Raises UsageError for a service that trains another base."""
+        if self._client is None:
+            service = self._connected()
+            self._client = self._wait(
+                lambda: service.create_lora_training_client(
+                    self._base, rank=self._shape.rank, seed=self._seed, train_unembed=False
+                ),
+                f"make an adapter on {self._base}",
+            )
+            self._check_base()
+        return self._client
+
+    def _check_base(self) -> None:
+        told = self._client.get_info().model_data.model_name
+        if told != self._base:
+            raise UsageError(
+                f"The service at {self._place} trains {told}, and the run asks for {self._base}. Set "
+                "trainer.tinker.base to the name of the run's own base model there, or model.source to that model."
+            )
+
+    def _connected(self) -> Any:
+        """Return the service's client. Raises UsageError where nobody listens, or where the key is missing."""
+        if self._service is None:
+            if not environ.get("TINKER_API_KEY"):
+                raise UsageError(
+                    "trainer.kind = 'tinker' needs a key in the environment's TINKER_API_KEY; a server of one's own "
+                    "takes any that begins with tml-."
+                )
+            if self._url and not self._answers():
+                raise UsageError(
+                    f"Nobody answers at trainer.tinker.url = {self._url!r}. Start the server there, or correct it."
+                )
+            from tinker import ServiceClient
+
+            service = ServiceClient(base_url=self._url or None)
+            self._wait(lambda: _Thread(lambda: service.holder), "open a session")
+            self._service = service
+        return self._service
+
+    @property
+    def _place(self) -> str:
+        return self._url or "Tinker's own address"
+
+    def _answers(self) -> bool:
+        """Return whether anybody answers at the address, with anything."""
+        try:
+            with urllib.request.urlopen(f"{self._url}/api/v1/healthz", timeout=PROBE):
+                return True
+        except urllib.error.HTTPError:
+            return True
+        except (OSError, ValueError) as error:
+            return isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError)
+
+    def _wait(self, ask: Callable[[], Any], what: str) -> Any:
+        """Return the answer to a request. Raises LearnerLost, with what was asked, if there is none."""
+        from tinker import TinkerError
+
+        end, silent = monotonic() + self._settings.seconds, 0
+        try:
+            future = ask()
+            while True:
+                left = end - monotonic()
+                try:
+                    return future.result(timeout=max(min(PROBE, left), 0.0))
+                except Late:
+                    silent = silent + 1 if self._url and not self._answers() else 0
+                    if silent >= GONE:
+                        raise LearnerLost(
+                            f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and has ended. "
+                            f"{self._resume}"
+                        ) from None
+                    if left <= 0.0:
+                        raise LearnerLost(
+                            f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and has not "
+                            f"answered for {self._settings.seconds:g} seconds (trainer.tinker.seconds). "
+                            f"{self._resume}"
+                        ) from None
+        except (TinkerError, *ANSWERS_WITH) as error:
+            if isinstance(error, LearnerLost):
+                raise
+            said = " ".join(str(error).split())[:300] or type(error).__name__
+            raise LearnerLost(
+                f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and answered: {said}"
+            ) from error
+
+    def _wrong(self, what: str) -> LearnerLost:
+        return LearnerLost(f"The trainer at {self._place} {what}, for policy {self._policy!r}.")
+
+    def _logprobs(self, output: Any, replies: Sequence[AskedReply]) -> list[Tensor]:
+        """Return the log-probs of an answer, once they are as many as were asked for, and finite."""
+        if len(output.loss_fn_outputs) != len(replies):
+            raise self._wrong(f"scored {len(output.loss_fn_outputs)} of {len(replies)} replies")
+        rows = []
+        for told, asked in zip(output.loss_fn_outputs, replies, strict=True):
+            if "logprobs" not in told:
+                raise self._wrong(f"scored a reply without log-probs ({', '.join(sorted(told)) or 'nothing'})")
+            row = told["logprobs"].to_torch().float().flatten()
+            expected = len(asked.prompt) + len(asked.reply) - 1
+            if len(row) != expected:
+                raise self._wrong(f"scored {len(row)} tokens of a text of {expected}")
+            row = row[len(asked.prompt) - 1 :]
+            if not bool(row.isfinite().all()) or bool((row > 1e-3).any()):
+                raise self._wrong(f"gave {float(row.max()):g} as a log-prob, which is none")
+            rows.append(row)
+        return rows
+
+    def _download(self, url: str, file: str) -> bytes:
+        """Return a file of the service, of bounded size."""
+        if not url.startswith(("http://", "https://")):
+            raise self._wrong(f"says that {file} is at {url[:80]!r}, which is no address of the web")
+        try:
+            with urllib.request.urlopen(url, timeout=self._settings.seconds) as answer:
+                content: bytes = answer.read(MOST_BYTES + 1)
+        except (OSError, ValueError) as error:
+            raise self._wrong(f"did not give {file} ({error})") from error
+        if len(content) > MOST_BYTES:
+            raise self._wrong(f"gave a {file} of more than {MOST_BYTES >> 30} GiB")
+        return content
+
+    def _check_shape(self, content: bytes) -> None:
+        """Refuse an adapter that is scaled in another way than the one that plays."""
+        try:
+            config = json.loads(content)
+            rank, alpha = int(config["r"]), float(config["lora_alpha"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._wrong(f"exported a {CONFIG_FILE} that does not describe an adapter ({error!r})") from error
+        if (rank, alpha) != (self._shape.rank, self._shape.alpha):
+            raise UsageError(
+                f"The trainer at {self._place} has an adapter of rank {rank} and alpha {alpha:g}, and policies."
+                f"{self._policy} plays rank {self._shape.rank} and alpha {self._shape.alpha:g}. Set policies."
+                f"{self._policy}.rank = {rank} and policies.{self._policy}.alpha = {alpha:g}."
+            )
+
+
+class _Thread:
+    """A call in a thread of its own, with a result like a future's: the client opens sessions without a limit."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._result: list[Any] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(call,), daemon=True)
+        self._thread.start()
+
+    def _run(self, call: Callable[[], Any]) -> None:
+        try:
+            self._result.append(call())
+        except BaseException as error:  # noqa: BLE001  # raised again where the result is asked for
+            self._error = error
+
+    def result(self, timeout: float) -> Any:
+        """Return what the call returned. Raises TimeoutError while it has not."""
+        self._thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        if not self._result:
+            raise Late
+        return self._result[0]
+
+
+def _datum(asked: AskedReply, weights: Tensor) -> Any:
+    """Return a text as the API takes it: each position's next token and the weight of its log-prob, 0 in the prompt."""
+    from tinker import Datum, ModelInput, types
+
+    text = (*asked.prompt, *asked.reply)
+    weights = torch.cat([torch.zeros(len(asked.prompt) - 1), weights])
+    return Datum(
+        model_input=ModelInput.from_ints(list(text[:-1])),
+        loss_fn_inputs={
+            "target_tokens": types.TensorData.from_torch(torch.tensor(text[1:])),
+            "weights": types.TensorData.from_torch(weights),
+        },
+    )

@@ -1,0 +1,279 @@
+"""Learning through Tinker's own client: the gradients, a whole run, and servers that fail; each in a second process.
+
+The server is ``support.learning.tinker_server``, which speaks the API's wire with the project's learner behind it.
+"""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load, load_file
+
+pytest.importorskip("tinker", reason="make test-outward installs it")
+
+from support.learning.waist_cases import OBJECTIVES, batch_of
+from support.matches.kuhn import kuhn_pocket
+
+from arena.lm.language_model import LanguageModel
+from arena.lm.lora import Adapters, AdapterShape
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from league.cli import main
+from league.config.load import validate
+from league.training.interfaces import LearnerLost
+from league.training.learning import tinker_trainer
+from league.training.learning.tinker_trainer import TinkerTrainer
+from learners.losses.batch_loss import BatchLoss
+from learners.metric_sums import MetricSums
+from learners.update.policy import Policy
+from learners.update.torch_trainer import TorchTrainer
+from learners.waist import AskedReply, Waist
+
+RANK, ALPHA = 4, 8.0
+RUN = """
+iterations = 20
+snapshot_every = 20
+checkpoints = 20
+threads = 1
+games.kuhn_poker.matches = 12
+roles = { reply = "free", on_illegal = "forfeit", max_reply_tokens = 6, wording = "brief" }
+model = { source = "BASE" }
+policies.main = { weights = "lora", rank = 4, alpha = 8.0 }
+objective = { entropy = 0.0, kl_old = 0.1, magnet = 0.05, kl_reference = 0.02 }
+optimizer = { learning_rate = 1e-2, inner_steps = 2, weight_decay = 0.01 }
+evaluation = { exact = false, matches = 4 }
+alarms.stop = []
+"""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tinker") / "base"
+    kuhn_pocket(sharpness=1.0).save(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def serving(base, *options):
+    """Run a server in a process of its own; give it and its address."""
+    root = Path(__file__).parents[2]
+    words = [sys.executable, "-m", "support.learning.tinker_server", str(base), "--name", "small/base"]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests"), *sys.path])}
+    with subprocess.Popen([*words, "--alpha", "8", *options], stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            yield process, f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("TINKER_API_KEY", "tml-of-no-account")
+    monkeypatch.setenv("TINKER_TELEMETRY", "0")
+    monkeypatch.setattr(tinker_trainer, "PROBE", 0.2)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as the server's: sums of several threads have other bits
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def server(base):
+    with serving(base) as (_, url):
+        yield url
+
+
+def trainer_at(url, base="small/base", seconds=60.0, alpha=ALPHA, seed=0):
+    config = validate(
+        {
+            "games": {"kuhn_poker": {}},
+            "seed": seed,
+            "policies": {"main": {"weights": "lora", "rank": RANK, "alpha": alpha}},
+            "trainer": {"tinker": {"url": url, "base": base, "seconds": seconds}},
+        }
+    )
+    return TinkerTrainer(SimpleNamespace(config=config, run_dir="runs/this"), "main", config.trainer.tinker)
+
+
+def here(base, tmp_path, seed=0):
+    """Return the trainer that the server has, in this process."""
+    lm = Adapters(LanguageModel.load(base), "").add(AdapterShape(RANK, ALPHA), derive_seed(seed, "adapter", "main"))
+    return TorchTrainer(Policy("main", lm, weight_decay=0.0, magnet=False), tmp_path)
+
+
+def learn(trainer, lm, name):
+    """Pass an objective's slopes to a trainer, twice, with a step between."""
+    waist = Waist(trainer)
+    losses = BatchLoss(
+        lm, kuhn_pocket(3), batch_of(name), OBJECTIVES[name], max_tokens=8192, reference=kuhn_pocket(2), waist=waist
+    )
+    for number in range(2):
+        if (scores := losses.score()) is not None:
+            losses.weigh(scores)
+        for loss in losses.losses(0, MetricSums()):
+            loss.backward()
+        if not number:
+            waist.clip(1.0)
+            waist.step(0.05)
+    trainer.accumulate(waist._replies, waist._slopes)
+
+
+def gradient_there(trainer, url):
+    with urllib.request.urlopen(f"{url}/gradient/{trainer._client.model_id}") as answer:
+        return load(answer.read())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_gradient_through_the_door_is_the_one_in_process(server, base, tmp_path, name):
+    there, inside = trainer_at(server), here(base, tmp_path)
+    for trainer in (there, inside):
+        learn(trainer, inside.policy.lm, name)
+    found = gradient_there(there, server)
+    same = {part: weight.grad for part, weight in inside.policy.parameters.items()}
+    assert all(torch.equal(found[part], grad) for part, grad in same.items()), "bit for bit"
+    assert all(torch.equal(weight, inside.export()[part]) for part, weight in there.export().items())
+
+    lm = inside.policy.lm  # which has taken the step
+    inside.policy.clear_gradients()
+    initial = here(base, tmp_path).policy.lm
+    plain = BatchLoss(lm, kuhn_pocket(3), batch_of(name), OBJECTIVES[name], max_tokens=8192, reference=kuhn_pocket(2))
+    with torch.no_grad():  # pi_old is of the weights before the step
+        stepped = {part: weight.clone() for part, weight in lm.parameters().items()}
+        for part, weight in lm.parameters().items():
+            weight.copy_(initial.parameters()[part])
+        if name in {"kto", "dmpo"}:
+            plain.score()
+        plain.record_old(MetricSums())
+        for part, weight in lm.parameters().items():
+            weight.copy_(stepped[part])
+    if (scores := plain.score()) is not None:
+        plain.weigh(scores)
+    for loss in plain.losses(0, MetricSums()):
+        loss.backward()
+    expected = torch.cat([weight.grad.flatten() for weight in inside.policy.parameters.values()])
+    door = torch.cat([found[part].flatten() for part in inside.policy.parameters])
+    assert float(expected.norm()) > 1e-3
+    assert float((door - expected).norm()) <= 1e-6 * float(expected.norm())
+
+
+@pytest.mark.thorough
+def test_two_policies_are_two_tenants_and_a_state_is_loaded_with_its_optimiser(server, base, tmp_path):
+    first, second = trainer_at(server), trainer_at(server, seed=1)
+    inside = here(base, tmp_path)
+    lm = inside.policy.lm
+    for trainer in (first, second, inside):
+        learn(trainer, lm, "ppo")
+        trainer.step(0.01, 1.0)
+    assert not all(torch.equal(weight, second.export()[name]) for name, weight in first.export().items())
+    again = trainer_at(server)
+    again.load(first.save("kept"))
+    for trainer in (first, again, inside):
+        learn(trainer, lm, "ppo")
+    for other in (again, inside):
+        assert all(torch.equal(weight, other.export()[name]) for name, weight in first.export().items())
+
+
+@pytest.fixture(scope="module")
+def playing_base(tmp_path_factory):
+    """Return a base that has learned what a legal reply looks like: a run's, whose adapters share it."""
+    run = tmp_path_factory.mktemp("tinker") / "run"
+    changes = {"policies.main.weights": "lora", "iterations": 1, "snapshot_every": 1, "games.kuhn_poker.matches": 4}
+    changes |= {"model.hidden_size": 32, "model.layers": 2, "model.intermediate_size": 64, "evaluation.exact": "false"}
+    changes |= {"cold_start.steps": 300, "cold_start.matches": 200, "evaluation.matches": 4, "threads": 1}
+    words = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+    assert main(["train", "pocket-free", "--run-dir", str(run), *words]) == 0
+    return run / "base"
+
+
+def trained(tmp_path, base, name, *words):
+    (tmp_path / "run.toml").write_text(RUN.replace("BASE", str(base)))
+    assert main(["train", str(tmp_path / "run.toml"), "--run-dir", str(tmp_path / name), *words]) == 0
+    return load_file(tmp_path / name / "state" / "iteration-000020" / "main.safetensors")
+
+
+@pytest.mark.slow
+def test_a_run_of_20_iterations_through_the_door_ends_in_the_same_weights(playing_base, tmp_path):
+    with serving(playing_base) as (_, server):
+        compare_runs(server, playing_base, tmp_path)
+
+
+def compare_runs(server, base, tmp_path):
+    door = {"kind": "tinker", "tinker.url": server, "tinker.base": "small/base"}
+    words = [word for key, value in door.items() for word in ("--set", f"trainer.{key}={value}")]
+    inside, there = (
+        trained(tmp_path, base, "here", "--seed", "3"),
+        trained(tmp_path, base, "there", "--seed", "3", *words),
+    )
+    weights = [name for name in inside if name.startswith("weights/")]
+    learned = [float(inside[name].abs().max()) for name in weights if ".lora_B." in name]  # which begin at 0
+    assert min(learned) > 0.01
+    for name in weights:
+        torch.testing.assert_close(there[name], inside[name], atol=1e-6, rtol=0.0)
+    logs = [(tmp_path / run / "metrics.jsonl").read_text().splitlines() for run in ("here", "there")]
+    told = [[json.loads(line) for line in log] for log in logs]
+    for name in ("gap", "main/grad_norm", "main/kl_old", "main/magnet_kl", "main/reference_kl"):
+        values = [[line[name] for line in log if name in line] for log in told]
+        assert len(values[0]) == 20
+        assert values[1] == pytest.approx(values[0], rel=1e-3, abs=1e-6)
+
+    assert main(["train", "--resume", "--from", "15", "--run-dir", str(tmp_path / "there")]) == 0
+    again = load_file(tmp_path / "there" / "state" / "iteration-000020" / "main.safetensors")
+    assert all(torch.equal(again[name], there[name]) for name in weights), "a resumed run learns the same"
+
+
+ASKED = [AskedReply((1, 2, 3), (4, 5)), AskedReply((1, 2), (7,))]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("hangs", r"was to score replies for policy 'main', and has not answered for 2 seconds"),
+        (
+            "dies",
+            r"was to score replies for .*, and has ended\. Start it again, .* league train --resume --run-dir runs",
+        ),
+        ("rubbish", r"was to score replies for policy 'main', and answered: Proto deserialization failed"),
+        ("fewer", r"scored 1 of 2 replies"),
+        ("nan", r"gave nan as a log-prob, which is none"),
+    ],
+)
+def test_a_server_that_fails_is_told_in_a_sentence(base, fault, said):
+    with serving(base, "--fault", fault) as (_, url):
+        trainer = trainer_at(url, seconds=2.0 if fault == "hangs" else 60.0)
+        if fault == "hangs":  # making a tenant may take longer
+            trainer._settings = trainer._settings.model_copy(update={"seconds": 60.0})
+            trainer.export()
+            trainer._settings = trainer._settings.model_copy(update={"seconds": 2.0})
+        with pytest.raises(LearnerLost, match=said):
+            trainer.score(ASKED)
+
+
+@pytest.mark.thorough
+def test_another_base_or_scale_is_refused(server, base):
+    with pytest.raises(LearnerLost, match=r"make an adapter on other/base .*answered: .*no base other/base here"):
+        trainer_at(server, base="other/base").score(ASKED)
+    with serving(base, "--fault", "base") as (_, url), pytest.raises(UsageError, match=r"trains another/base, and the"):
+        trainer_at(url).score(ASKED)
+    with pytest.raises(UsageError, match=r"rank 4 and alpha 8, and .* alpha 16\. Set .*alpha = 8"):
+        trainer_at(server, alpha=16.0).export()
+
+
+@pytest.mark.thorough
+def test_a_run_with_nobody_behind_the_door_says_so(base, tmp_path, capsys, monkeypatch):
+    (tmp_path / "run.toml").write_text(RUN.replace("BASE", str(base)))
+    words = ["train", str(tmp_path / "run.toml"), "--run-dir", str(tmp_path / "run"), "--set", "trainer.kind=tinker"]
+    assert main([*words, "--set", "trainer.tinker.url=http://127.0.0.1:9"]) == 2
+    assert re.search(r"Nobody answers at trainer\.tinker\.url = 'http://127\.0\.0\.1:9'", capsys.readouterr().err)
+    monkeypatch.delenv("TINKER_API_KEY")
+    assert main([*words, "--set", "trainer.tinker.url=http://127.0.0.1:9"]) == 2
+    assert "needs a key in the environment's TINKER_API_KEY" in capsys.readouterr().err
