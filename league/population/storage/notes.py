@@ -103,7 +103,7 @@ def kept_places(roles: Roles) -> list[Place]:
 
 
 def notes_of(folder: Path, version: str, player: str) -> Mapping[str, str]:
-    """Return a player's notes in a version, by table. Raises DamagedFile for a version that is not as it was written."""
+    """Return a player's notes in a version, by table. Raises DamagedFile for a version that has changed."""
     return _stored(folder / f"{version}.json", version).get(player, {}) if version != EMPTY else {}
 
 
