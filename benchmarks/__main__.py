@@ -83,7 +83,10 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | dict.fromkeys(("contexts", "contexts-kuhn", "contexts-smol"), "benchmarks.studies.language.contexts")
     | {"lspo": "benchmarks.studies.language.lspo"}
-    | dict.fromkeys(("selection-kuhn", "selection-sums", "selection-programs"), "benchmarks.studies.selection")
+    | dict.fromkeys(
+        ("selection-kuhn", "selection-sums", "selection-programs", "selection-find_number"),
+        "benchmarks.studies.selection",
+    )
     | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
     | dict.fromkeys(("partners", "partners-hanabi"), "benchmarks.studies.cooperation.partners")
