@@ -3,10 +3,11 @@
     python -m benchmarks.studies.selection STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
 
 `selection-sums` learns sums in base 3 from nothing, `selection-programs` programs and `selection-find_number` numbers
-by their instructions, both from a model that has seen solutions, `selection-kuhn` Kuhn poker with free replies, where an illegal one is refused twice before it forfeits the match. All
-learn by `grpo` in groups of eight. The default's end is its seed's mean over the last five iterations: of the return in
-tasks, of legal replies in Kuhn. A run that does not get there in the window of five counts all its matches and one
-iteration's more. With --keep, an interrupted study continues.
+by their instructions, both from a model that has seen solutions, `selection-kuhn` Kuhn poker with free replies, where
+an illegal one is refused twice before it forfeits the match. All learn by `grpo` in groups of eight. The default's end
+is its seed's mean over the last five iterations: of the return in tasks, of legal replies in Kuhn. A run that does not
+get there in the window of five counts all its matches and one iteration's more. With --keep, an interrupted study
+continues.
 """
 
 from __future__ import annotations
