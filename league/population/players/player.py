@@ -147,7 +147,7 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
     """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
     config = engines.run_config(run).roles
     roles, own = list(seat_roles(config, spec)), seat_roles(run.config.roles, spec)
-    places = tuple(kept_places({spec.name: [role for role in roles if not role.fixed]})) if config.stores else ()
+    places = tuple(kept_places({spec.name: tuple(role for role in roles if not role.fixed)})) if config.stores else ()
     by_seat: list[Mixture] = []
     others: dict[str, Sampler] = {}
     kept: dict[str, KeptNotes] = {}

@@ -53,8 +53,8 @@ def suffix(snapshot: Snapshot, own: Sequence[Role], played: Sequence[Role], *, n
 
     ``own`` are the cards of its run now, for games that it was not trained in. "": it plays as itself.
     """
-    was = card_digests({role.game: own for role in own}) | dict(snapshot.cards)
-    now = card_digests({role.game: played for role in played})
+    was = card_digests({role.game: tuple(own) for role in own}) | dict(snapshot.cards)
+    now = card_digests({role.game: tuple(played) for role in played})
     forgets = bool(snapshot.notes) and not notes
     changed = {name: digest for name, digest in now.items() if was.get(name) != digest}
     return f"#{_digest([sorted(now.items()), forgets])[:8]}" if changed or forgets else ""
