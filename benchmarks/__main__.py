@@ -82,6 +82,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | dict.fromkeys(("contexts", "contexts-kuhn", "contexts-smol"), "benchmarks.studies.language.contexts")
+    | dict.fromkeys(("retries-sums", "retries-find_number"), "benchmarks.studies.language.retries")
     | {"lspo": "benchmarks.studies.language.lspo"}
     | dict.fromkeys(
         ("selection-kuhn", "selection-sums", "selection-programs", "selection-find_number"),
