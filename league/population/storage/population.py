@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from games.common.errors import UsageError, unknown_name
 from games.spec import GameSpec
@@ -47,6 +48,13 @@ HOW = {
     Origin.MERGED: "merged, then trained",
     Origin.CROSSED: "crossed, then trained",
 }
+
+
+class Plays(NamedTuple):
+    """What a snapshot plays with beside its weights (``league.population.storage.identity``)."""
+
+    cards: Mapping[str, str] = {}  # digests of its run's cards, by "GAME/ROLE"
+    notes: str = ""  # the version of its run's notes that has its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +96,12 @@ class Population:
         origin: Origin | None = None,
         parents: Sequence[str] = (),
         how: str = "",
-        cards: Mapping[str, str] | None = None,
-        notes: str = "",
+        plays: Plays = Plays(),  # noqa: B008 (a record that nobody changes)
     ) -> Snapshot:
         """Freeze a policy: ``write`` fills a new folder with its files, which are hashed and made read-only.
 
         Without an ``origin`` it was trained from its parent, or is a start if it has none. ``parents``: if there are
-        others than the parent, such as snapshots of other runs. ``cards`` and ``notes``: what it plays with
-        (``league.population.storage.identity``).
+        others than the parent, such as snapshots of other runs. ``plays``: what it plays with.
 
         Raises UsageError for a policy name that cannot be a folder's, ValueError when the snapshot
         exists, is older than the newest, has an unknown parent or no safetensors weights.
@@ -105,10 +111,10 @@ class Population:
         of = tuple(parents) or ((parent,) if parent is not None else ())
         facts = {"id": identity, "policy": policy, "step": step, "parent": parent, "origin": origin}
         facts |= {"parents": of, "how": how or HOW[origin]}
-        facts |= {key: value for key, value in (("cards", cards), ("notes", notes)) if value}
+        facts |= {key: value for key, value in plays._asdict().items() if value}
         hashes = freeze(self.root / identity, _CARD, write, facts)
         folder, words = self.root / identity, how or HOW[origin]
-        snapshot = Snapshot(identity, policy, step, parent, origin, hashes, folder, of, words, cards or {}, notes)
+        snapshot = Snapshot(identity, policy, step, parent, origin, hashes, folder, of, words, *plays)
         self._snapshots = _in_order([*self._snapshots.values(), snapshot])
         self._verified.add(identity)
         return snapshot

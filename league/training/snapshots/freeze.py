@@ -19,7 +19,7 @@ from league.population.players.fixed import FixedPlayers
 from league.population.players.model_engine import ModelEngine
 from league.population.storage.identity import card_digests
 from league.population.storage.members import GUEST, Member, MetaStrategy
-from league.population.storage.population import Origin, Snapshot, snapshot_id
+from league.population.storage.population import Origin, Plays, Snapshot, snapshot_id
 from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.checkpoint import publish, save_ratings
 from league.training.checkpoints.run_state import Beginning, RunState
@@ -83,9 +83,10 @@ class Snapshots:
             save = partial(_save, state.policies[name])
             its_id, live = snapshot_id(name, iteration), state.policies[name].live_id
             notes = state.note_store.frozen(state.notes, live, its_id)
-            plays = card_digests(self._context.roles), notes if state.note_store.has(notes, its_id) else ""
+            kept = notes if state.note_store.has(notes, its_id) else ""
+            plays = Plays(card_digests(self._context.roles), kept)
             snapshot = state.population.add(
-                name, iteration, origin.parent, save, origin.origin, origin.parents, origin.how, *plays
+                name, iteration, origin.parent, save, origin.origin, origin.parents, origin.how, plays
             )
             self._register(snapshot)
             state.notes = notes

@@ -403,4 +403,6 @@ def test_matches_that_open_others_or_have_texts_written_are_forked_at_every_turn
             rest = sum(t.reward for t in after.turns if t.seat == seat)
             if any(t.seat == seat for t in after.turns):
                 assert before + rest == pytest.approx(fork.returns[seat])
-    assert any(fork.turns[0].reply != point.episode.turns[point.turn].reply for point, fork in zip(points, forks, strict=True))
+    assert any(
+        fork.turns[0].reply != point.episode.turns[point.turn].reply for point, fork in zip(points, forks, strict=True)
+    )
