@@ -63,8 +63,8 @@ def test_the_phases_of_epo_end_by_role():
     assert [band.roles["kuhn_poker/second"] for band in bands] == pytest.approx([0.4, 0.2, 0.0])
     assert not EntropyBand(0.0, roles={"kuhn_poker/first": 0.0}).on
     assert EntropyBand(0.0, roles={"kuhn_poker/first": 0.1}).on
+    wrong = config(objective={"epo": 0.4, "epo_ends": {"kuhn_poker/third": 0.1}})
     with pytest.raises(UsageError, match=r"objective\.epo_ends takes keys"):
-        wrong = config(objective={"epo": 0.4, "epo_ends": {"kuhn_poker/third": 0.1}})
         check_config(wrong, run_roles(wrong))
 
 

@@ -1,4 +1,4 @@
-"""No evaluation shows a hint: a search over all prompts of a run's measurements, of matches, exploitability and audit."""
+"""No evaluation shows a hint: a search over all prompts of a run's measurements, of matches and of an audit."""
 
 import pytest
 import tomli_w
