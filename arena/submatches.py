@@ -12,6 +12,7 @@ from arena.records import Cast, Episode, MatchRequest, Start
 from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
+from games.registry import make_game
 from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches, whole_outcome
 from roles.slots.rule import NAMES as SLOTS
 
@@ -56,14 +57,24 @@ def middle(episode: Episode, turns: int, children: Sequence[Episode] | None = No
             texts.append((len(actions), turn.action or ""))
         elif turn.action is not None and not turn.tool:
             actions.append(turn.action)
-    attempts = map(attempt_of, episode.children if children is None else children)
-    return request._replace(
+    ended = (*request.attempts, *map(attempt_of, episode.children if children is None else children))
+    resumed = request._replace(
         branch=(),
         start="",  # the stored start belongs to the whole match
         prefix=tuple(actions),
         texts=tuple(texts),
-        attempts=(*request.attempts, *attempts),
+        attempts=ended,
     )
+    if not ended:
+        return resumed
+    *_, opened = _prefix(_begun(resumed), resumed)
+    return resumed._replace(attempts=ended[:opened])
+
+
+def _begun(request: MatchRequest) -> Game:
+    game = make_game(request.game)
+    begin_match(game, request._replace(prefix=(), start=""))
+    return game
 
 
 def _start_given(request: MatchRequest, game: Game) -> None:

@@ -145,3 +145,28 @@ def test_a_text_that_nobody_asked_for_and_a_missing_attempt_are_refused():
     assert whole.children
     with pytest.raises(UsageError, match=r"where \d submatches were over, and it has attempts at 0"):
         goes(middle(whole, len(whole.turns))._replace(attempts=()), found)
+
+
+@pytest.mark.parametrize("game", ["lookup_chain", "propose_sums(tasks=3)"])
+def test_what_goes_on_otherwise_goes_on_again_from_its_own_middle(game):
+    """The submatches of the match that it came from are not among its own."""
+    names, cast = cast_of(game)
+    roles = {name: load_roles(make_game(name).spec) for name in names}
+
+    def goes(request, engine):
+        [episode] = play([request], roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
+        return episode
+
+    differing = 0
+    for index in range(6):
+        whole = goes(MatchRequest(index, game, 50 + index, index, ("a",), (True,), cast=cast), Random())
+        for turn in range(len(whole.turns)):
+            other = goes(middle(whole, turn)._replace(sample_seed=900 + index), Random())
+            differing += other.children != whole.children[len(whole.children) - len(other.children) :]
+            for later in range(len(other.turns) + 1):
+                rest = goes(middle(other, later), Echo(other.turns[later:], game))
+                assert rest.returns == other.returns
+                assert [t.observation for t in rest.turns] == [t.observation for t in other.turns[later:]]
+                children = other.children[len(other.children) - len(rest.children) :]
+                assert [c.returns for c in rest.children] == [c.returns for c in children]
+    assert differing > 5
