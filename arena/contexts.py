@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from arena.match_rng import MatchRng
 from arena.records import MatchRequest, Reply, ReplyRequest
+from arena.submatches import beginnings
 from games.common.errors import UsageError
 from games.spec import Choices, FreeText, Game
 from games.talk.conversation import utterance
@@ -50,17 +51,36 @@ class Wanted(NamedTuple):
 class Contexts:
     """The slots of one match's seats."""
 
-    def __init__(self, request: MatchRequest, roles: Sequence[Role]) -> None:
-        """Begin a match. Raises UsageError for one that goes on from its middle, where a text was written before."""
+    def __init__(self, request: MatchRequest, roles: Sequence[Role], game: Game) -> None:
+        """Begin a match; one that goes on from the middle of another has the texts that were written there before.
+
+        ``game`` is not changed. Raises UsageError for a text that no slot asked for then.
+        """
         self._request, self._roles = request, roles
         self._written: dict[tuple[int, str], tuple[SlotText, ...]] = {}
         self._given = {(seat, slot): text for seat, slot, text in request.given}
-        fillings = [(one.slot, RULES[one.rule]) for role in roles for one in role.slots]
-        asking = [slot for slot, rule in fillings if rule.asks and not rule.keeps]
-        if request.prefix and asking:
+        if request.texts:
+            self._write_again(game.copy(), MatchRng(request.sample_seed))
+
+    def _write_again(self, game: Game, rng: MatchRng) -> None:
+        """Fill the slots with the texts of the prefix, each where it was written."""
+        texts: dict[int, list[str]] = {}
+        for after, text in self._request.texts:
+            texts.setdefault(after, []).append(text)
+        for after, position in enumerate(beginnings(game, self._request)):
+            seat = position.to_act()
+            seats, left = range(len(self._roles)) if seat is None else (seat,), texts.pop(after, [])
+            wanted = [one for place in seats for one in self.wanted(position, place, rng, seat is None)] if left else []
+            for one, text in zip(wanted, left, strict=False):
+                self._keep(one, text)
+            if len(left) > len(wanted):
+                texts[after] = left
+                break
+        if texts:
             raise UsageError(
-                f"A match of {request.game} cannot go on from its middle: what fills {{{asking[0]}}} was written "
-                "in the turns before. Play it whole, or fill the slot by a rule that asks nobody, such as window."
+                f"Match {self._request.index} of {self._request.game} goes on from its middle with a text that no "
+                f"slot asked for after {min(texts)} actions. Make its request by arena.submatches.middle, for the same "
+                "cards."
             )
 
     def wanted(self, game: Game, seat: int, rng: MatchRng, over: bool = False) -> list[Wanted]:
@@ -77,9 +97,12 @@ class Contexts:
     def take(self, wanted: Wanted, reply: Reply) -> str:
         """Fill a slot with the text that a reply says, and return it."""
         text = _read(wanted.request, reply.text, wanted.filling.settings)
+        self._keep(wanted, text)
+        return text
+
+    def _keep(self, wanted: Wanted, text: str) -> None:
         place = wanted.seat, wanted.filling.slot
         self._written[place] = (*self._written.get(place, ()), SlotText(text, wanted.past, wanted.attempt))
-        return text
 
     def shown(self, game: Game, seat: int) -> str:
         """Return what a seat is shown in this position."""

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from games.spec import Game
+from games.spec import Attempt, Game
 from roles.truncation import NO_TRUNCATION
 
 if TYPE_CHECKING:  # its settings need pydantic, and play on a bare machine does not
@@ -66,6 +66,8 @@ class MatchRequest(NamedTuple):
     start: str = ""  # the name of the stored start that it begins from: its deal, task and prefix; "": of none
     fork: tuple[int, ...] = ()  # of a match that goes on from the middle of another: its index, and the turns before
     given: tuple[tuple[int, str, str], ...] = ()  # (seat, slot, text): what fills slots of cards from outside the match
+    texts: tuple[tuple[int, str], ...] = ()  # (actions before it, text): what was written for slots within the prefix
+    attempts: tuple[Attempt, ...] = ()  # at the submatches of the match that it goes on from, in their order
 
     def from_start(self, start: Start) -> MatchRequest:
         """Return this match from a stored start of its game."""

@@ -36,7 +36,7 @@ def play_match(
     spec = game.spec
     tools, submatches = _begin(request, game, spec, roles)
     rng, branch = MatchRng(request.sample_seed), request.branch
-    record, contexts = TurnRecord(game.returns()), _contexts(request, roles)
+    record, contexts = TurnRecord(game.returns()), _contexts(request, roles, game)
     while (seat := game.to_act()) is not None:
         if contexts is not None:
             yield from _written(request, contexts, game, seat, rng, record)
@@ -74,11 +74,11 @@ def _pay(record: TurnRecord, game: Game, spec: GameSpec) -> None:
         record.pay_named(cast(PaysNamedRewards, game).named_rewards())
 
 
-def _contexts(request: MatchRequest, roles: Sequence[Role]) -> Contexts | None:
+def _contexts(request: MatchRequest, roles: Sequence[Role], game: Game) -> Contexts | None:
     """Return what fills the slots of a match's roles; None where no card has any."""
     for role in roles:  # as in ``_begin``
         if role.slots:
-            return Contexts(request, roles)
+            return Contexts(request, roles, game)
     return None
 
 
@@ -256,8 +256,8 @@ def _begin(
             f"{spec.name} has {spec.seats} seats, but match {request.index} names {len(request.players)} players, "
             f"{len(request.trained)} marks of who is trained and {len(roles)} roles."
         )
-    begin_match(game, request)
-    submatches = Submatches(request, game) if spec.submatch_games else None
+    opened = begin_match(game, request)
+    submatches = Submatches(request, game, opened) if spec.submatch_games else None
     for role in roles:  # a generator expression would take longer than recording a turn
         if role.tools and isinstance(game, HasTools):
             return ToolSession(game), submatches

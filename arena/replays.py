@@ -13,6 +13,7 @@ from typing import Any
 from arena.records import Belief, Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
 from games.common.errors import UsageError
 from games.common.files import atomic_write, parse_json
+from games.spec import Attempt
 
 HEADER = {"format": "league episodes", "version": 1}
 
@@ -121,7 +122,9 @@ def request_from_record(record: dict[str, Any]) -> MatchRequest:
     """Return the request of a record of ``request_to_record``."""
     cast = tuple([Cast(game, tuple(players), tuple(trained)) for game, players, trained in record.get("cast", ())])
     given = tuple([(seat, slot, text) for seat, slot, text in record.get("given", ())])
-    return MatchRequest(**{**with_tuples(record), "cast": cast, "given": given})
+    texts = tuple([(after, text) for after, text in record.get("texts", ())])
+    attempts = tuple([Attempt(*attempt) for attempt in record.get("attempts", ())])
+    return MatchRequest(**{**with_tuples(record), "cast": cast, "given": given, "texts": texts, "attempts": attempts})
 
 
 def turn_from_record(record: dict[str, Any]) -> Turn:

@@ -12,12 +12,13 @@ from arena.records import Cast, Episode, MatchRequest, Start
 from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
+from games.registry import make_game
 from games.spec import Attempt, Game, IsSubmatch, OpensSubmatches, Submatch, tell_of_submatches, whole_outcome
 from roles.slots.rule import NAMES as SLOTS
 
 
-def begin_match(game: Game, request: MatchRequest) -> None:
-    """Reset the game and bring it to the match's first turn.
+def begin_match(game: Game, request: MatchRequest) -> int:
+    """Reset the game and bring it to the match's first turn; return how many submatches were opened before.
 
     Raises UsageError for a start that is not the one named, a task that the game does not take, and actions that cannot
     be played.
@@ -27,8 +28,53 @@ def begin_match(game: Game, request: MatchRequest) -> None:
     game.reset(request.deal_seed)
     if request.task or (request.parent is not None and not request.given):
         _start_given(request, game)
-    if request.prefix:
-        _play_prefix(request, game)
+    if not request.prefix:
+        return 0
+    *_, opened = _prefix(game, request)
+    return opened
+
+
+def beginnings(game: Game, request: MatchRequest) -> Iterator[Game]:
+    """Yield the positions that a match goes through before its first turn, and that of its first turn.
+
+    All are the game itself, which moves on.
+    """
+    begin_match(game, request._replace(prefix=(), start=""))
+    for _ in _prefix(game, request):
+        yield game
+
+
+def middle(episode: Episode, turns: int, children: Sequence[Episode] | None = None) -> MatchRequest:
+    """Return the request of a match that goes on after so many turns of another, with its deal and its players.
+
+    What was played, written and opened before is taken as it was; what tools were asked is not. ``children``: its
+    submatches, where the record does not have them.
+    """
+    request, actions = episode.request, [*episode.request.prefix]
+    texts = [*request.texts]
+    for turn in episode.turns[:turns]:
+        if turn.tool in SLOTS:
+            texts.append((len(actions), turn.action or ""))
+        elif turn.action is not None and not turn.tool:
+            actions.append(turn.action)
+    ended = (*request.attempts, *map(attempt_of, episode.children if children is None else children))
+    resumed = request._replace(
+        branch=(),
+        start="",  # the stored start belongs to the whole match
+        prefix=tuple(actions),
+        texts=tuple(texts),
+        attempts=ended,
+    )
+    if not ended:
+        return resumed
+    *_, opened = _prefix(_begun(resumed), resumed)
+    return resumed._replace(attempts=ended[:opened])
+
+
+def _begun(request: MatchRequest) -> Game:
+    game = make_game(request.game)
+    begin_match(game, request._replace(prefix=(), start=""))
+    return game
 
 
 def _start_given(request: MatchRequest, game: Game) -> None:
@@ -47,9 +93,12 @@ def positions(game: Game, episode: Episode) -> Iterator[Game]:
     """
     begin_match(game, episode.request)
     yield game
+    children = iter(episode.children)
     for turn in episode.turns:
         if turn.action is not None and not turn.tool:
             game.apply(turn.action)
+            if episode.children and isinstance(game, OpensSubmatches) and (opened := game.submatches()):
+                tell_of_submatches(game, [attempt_of(next(children)) for _ in opened])
         yield game
 
 
@@ -83,14 +132,15 @@ def _start_task(request: MatchRequest, game: Game) -> None:
         ) from None
 
 
-def _play_prefix(request: MatchRequest, game: Game) -> None:
+def _prefix(game: Game, request: MatchRequest) -> Iterator[int]:
     """Apply the actions that a match begins with; what they pay is part of its returns, and they are no turns of it.
 
-    Raises UsageError for a game that opens submatches, and for actions that cannot be played.
+    Yield before each of them, and after the last, how many submatches they have opened. Raises UsageError for actions
+    that cannot be played, and for submatches without an attempt.
     """
-    if game.spec.submatch_games:
-        raise UsageError(f"A match of {request.game} cannot go on from its middle: it opens submatches. Play it whole.")
+    opened = 0
     for number, action in enumerate(request.prefix):
+        yield opened
         try:
             game.apply(action)
         except ValueError as error:
@@ -98,12 +148,29 @@ def _play_prefix(request: MatchRequest, game: Game) -> None:
                 f"Match {request.index} of {request.game} cannot begin with {', '.join(request.prefix)}: its action "
                 f"{number + 1} is not legal there ({error}). Give actions that were played after this deal."
             ) from None
+        if isinstance(game, OpensSubmatches) and (children := len(game.submatches())):
+            tell_of_submatches(game, _attempts_before(request, opened, children))
+            opened += children
+    yield opened
+
+
+def _attempts_before(request: MatchRequest, opened: int, children: int) -> Sequence[Attempt]:
+    """Return the attempts at the submatches that an action of a prefix opened. Raises UsageError if there are none."""
+    attempts = request.attempts[opened : opened + children]
+    if len(attempts) < children:
+        raise UsageError(
+            f"Match {request.index} of {request.game} goes on from its middle, where {opened + children} submatches "
+            f"were over, and it has attempts at {len(request.attempts)}. Make its request by arena.submatches.middle, "
+            "or play it whole."
+        )
+    return attempts
 
 
 class Submatches:
     """The submatches of one match."""
 
-    def __init__(self, request: MatchRequest, game: Game) -> None:
+    def __init__(self, request: MatchRequest, game: Game, before: int = 0) -> None:
+        """``before``: how many of them the match's prefix opened."""
         if not isinstance(game, OpensSubmatches):
             raise UsageError(
                 f"{game.spec.name} names games of submatches ({', '.join(game.spec.submatch_games)}), but cannot open "
@@ -112,10 +179,11 @@ class Submatches:
         self._request, self._game = request, game
         self._cast = {cast.game: cast for cast in request.cast}
         self._episodes: list[Episode] = []
+        self._before = before
 
     def requests(self, turns: int) -> tuple[MatchRequest, ...]:
         """Return the requests of the submatches that the last action opened, after ``turns`` turns."""
-        first = len(self._episodes)
+        first = self._before + len(self._episodes)
         return tuple([self._child(number, turns, child) for number, child in enumerate(self._game.submatches(), first)])
 
     def close(self, episodes: Sequence[Episode]) -> None:
@@ -125,7 +193,7 @@ class Submatches:
 
     def with_children(self, episode: Episode) -> Episode:
         """Return the parent's finished episode with all submatches, to which the parent's game now pays rewards."""
-        returns = self._game.submatch_returns()
+        returns = self._game.submatch_returns()[self._before :]
         children = [_with_payment(child, amounts) for child, amounts in zip(self._episodes, returns, strict=True)]
         return episode._replace(children=tuple(children))
 

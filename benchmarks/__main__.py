@@ -82,8 +82,12 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | dict.fromkeys(("contexts", "contexts-kuhn", "contexts-smol"), "benchmarks.studies.language.contexts")
+    | dict.fromkeys(("retries-sums", "retries-find_number"), "benchmarks.studies.language.retries")
     | {"lspo": "benchmarks.studies.language.lspo"}
-    | dict.fromkeys(("selection-kuhn", "selection-sums", "selection-programs"), "benchmarks.studies.selection")
+    | dict.fromkeys(
+        ("selection-kuhn", "selection-sums", "selection-programs", "selection-find_number"),
+        "benchmarks.studies.selection",
+    )
     | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
     | dict.fromkeys(("partners", "partners-hanabi"), "benchmarks.studies.cooperation.partners")

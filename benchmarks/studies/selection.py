@@ -2,11 +2,12 @@
 
     python -m benchmarks.studies.selection STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
 
-`selection-sums` learns sums in base 3 from nothing, `selection-programs` programs from a model that has seen solutions,
-`selection-kuhn` Kuhn poker with free replies, where an illegal one is refused twice before it forfeits the match. All
-learn by `grpo` in groups of eight. The default's end is its seed's mean over the last five iterations: of the return in
-tasks, of legal replies in Kuhn. A run that does not get there in the window of five counts all its matches and one
-iteration's more. With --keep, an interrupted study continues.
+`selection-sums` learns sums in base 3 from nothing, `selection-programs` programs and `selection-find_number` numbers
+by their instructions, both from a model that has seen solutions, `selection-kuhn` Kuhn poker with free replies, where
+an illegal one is refused twice before it forfeits the match. All learn by `grpo` in groups of eight. The default's end
+is its seed's mean over the last five iterations: of the return in tasks, of legal replies in Kuhn. A run that does not
+get there in the window of five counts all its matches and one iteration's more. With --keep, an interrupted study
+continues.
 """
 
 from __future__ import annotations
@@ -75,6 +76,19 @@ STUDIES = {
         "programs(size=3,tests=3,form=1)/return/solver",
         False,
         GROUPS,
+        imitates=True,
+    ),
+    "selection-find_number": Study(
+        "find_number",
+        CONTINUED | POOL | SHORT,
+        "find_number/return/solver",
+        False,
+        GROUPS
+        | {
+            "successes": rules("successes")
+            | REPLAYED
+            | {"optimizer": CONTINUED["optimizer"] | {"max_gap": REPLAYED["optimizer"]["max_gap"]}}
+        },
         imitates=True,
     ),
     "selection-kuhn": Study(

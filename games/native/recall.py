@@ -65,6 +65,10 @@ class Recall(DealtGame):
         now = self._line(len(self._said)) if len(self._said) < len(self._dealt) else "Which word was to be kept?"
         return "\n".join([*self.past(seat), now])
 
+    def hint(self, _seat: int) -> str:
+        """Return the word that will be asked for."""
+        return f"Keep {self._dealt[0]}."
+
     def information_state(self, seat: int) -> str:
         """Return all that the seat saw."""
         return f"{seat} {self.observe(seat)}"

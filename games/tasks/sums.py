@@ -73,6 +73,10 @@ class Sums(TaskGame):
         lines = [f"{a} + {b} = {digit}" for (a, b), digit in zip(columns, written, strict=True)]
         return "\n".join([f"{self.task_size()} digits", *lines])
 
+    def hint(self, _seat: int) -> str:
+        """Return the digit that is right now."""
+        return "" if self._over() else f"Write {self._right[len(self._actions)]}."
+
     def apply(self, action: str) -> None:
         """Write a digit. Raises ValueError for anything else."""
         if action not in self.legal_actions():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from games.abilities import GivesHints
 from games.common.errors import NotEnumerable, UsageError
 from games.spec import Choices, FreeText, HasScripts, HasTools, IsSubmatch
 from games.wrappers.wrapper import Kept, Wrapper
@@ -95,6 +96,10 @@ class Retried(Wrapper):
         """Return the earlier attempts, and what the seat sees of this one."""
         number = len(self._over) if self._ended() else len(self._over) + 1
         return "\n".join([*self.past(seat), f"Attempt {number} of {self._most}", super().observe(seat)])
+
+    def hint(self, seat: int) -> str:
+        """Return the hint of the game inside; "" where it gives none."""
+        return self._inner.hint(seat) if isinstance(self._inner, GivesHints) else ""
 
     def information_state(self, seat: int) -> str:
         """Return the earlier attempts, and what the seat can tell apart in this one."""

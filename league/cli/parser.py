@@ -116,6 +116,13 @@ def add_player_options(parser: Parser) -> None:
         metavar="N",
         help="legal turns shown first (default: 1 for free replies and words of hf:)",
     )
+    group.add_argument(
+        "--no-notes",
+        dest="stores",
+        action="store_const",
+        const=False,
+        help="play without the notes that runs' players keep from match to match",
+    )
 
 
 def add_sampling_options(parser: Parser) -> None:

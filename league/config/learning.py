@@ -144,6 +144,9 @@ class ObjectiveConfig(SurrogateKeys):
     epo_end: NonNegative | None = Field(
         None, description="its weight at the end: exploration is curbed in phases, as in EPO; None: constant"
     )
+    epo_ends: dict[str, NonNegative] = Field(
+        {}, description='its weight at the end by role, as "game/role" = a weight; other roles: epo_end'
+    )
     magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
     magnet_end: NonNegative | None = Field(
         None, description="its weight at the end, reached geometrically; None: constant"

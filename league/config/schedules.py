@@ -77,7 +77,10 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
         kl_reference=settings.kl_reference,
         kl_estimator=settings.kl_estimator,
         mismatch=Mismatch(settings.mismatch, settings.mismatch_low, settings.mismatch_high),
-        band=EntropyBand(settings.epo if settings.epo_end is None else pull(settings.epo, settings.epo_end, time)),
+        band=EntropyBand(
+            settings.epo if settings.epo_end is None else pull(settings.epo, settings.epo_end, time),
+            roles={role: pull(settings.epo, end, time) for role, end in settings.epo_ends.items()},
+        ),
     )
 
 

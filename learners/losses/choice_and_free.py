@@ -93,7 +93,7 @@ class FreeChunkLoss(ChunkLoss):
         self, plan: ChunkPlan, replies: Pass, rows: Sequence[FreeRow], sampling: tuple[float, Truncation]
     ) -> None:
         objective = plan.objective
-        needs_entropy_gradient = objective.band.weight or any(objective.entropy.values())
+        needs_entropy_gradient = objective.band.on or any(objective.entropy.values())
         temperature, truncation = sampling
         self._replies = replies
         self._options = ScoreOptions(temperature, bool(needs_entropy_gradient), truncation)

@@ -59,6 +59,10 @@ class ChunkLoss(RowChunk):
             role: to_device([i for i, r in enumerate(roles) if r == role], device, torch.long)
             for role in dict.fromkeys(roles)
         }
+        band_weights = [objective.band.roles.get(role, objective.band.weight) for role in roles]
+        self._band_weight: float | Tensor = (
+            to_device(band_weights, device)[:, None] if objective.band.roles else objective.band.weight
+        )
         self._fixed: Fixed | None = None
         self._surrogate, *self._auxiliary = [term.on_chunk(self) for term in terms]
 
@@ -136,9 +140,9 @@ class ChunkLoss(RowChunk):
             reference_kl = self.divergence(output.logprobs, fixed.reference, objective.kl_estimator)
             terms = terms + objective.kl_reference * reference_kl
             self._add_by_token(sums, "reference_kl", reference_kl)
-        if band.weight:
+        if band.on:
             outside = outside_band(output.entropy, self._low, self._high)
-            terms = terms + band.weight * outside
+            terms = terms + self._band_weight * outside
             self._add_by_token(sums, "outside_band", outside)
         return terms
 

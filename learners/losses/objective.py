@@ -31,6 +31,12 @@ class EntropyBand(NamedTuple):
     low: float = 0.8
     high: float = 1.2
     decay: float = 0.9  # weight of the old mean when an update folds in a new one
+    roles: Mapping[str, float] = {}  # weights of single roles, by "GAME/ROLE"
+
+    @property
+    def on(self) -> bool:
+        """Whether any role's entropy is kept in it."""
+        return bool(self.weight or any(self.roles.values()))
 
 
 class Objective(NamedTuple):

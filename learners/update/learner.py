@@ -154,7 +154,7 @@ def _update_means(means: Mapping[str, float], before: MetricSums, band: EntropyB
 
     The first batch of a game sets its mean.
     """
-    if not band.weight:
+    if not band.on:
         return dict(means)
     now = {game: before.mean(f"entropy/{game}", f"tokens/{game}") for game in _games(before)}
     return {**means, **{g: band.decay * means.get(g, mean) + (1 - band.decay) * mean for g, mean in now.items()}}

@@ -26,7 +26,7 @@ from arena.records import Episode, Turn
 from games.common.section import Positive, Section
 from games.common.seeds import derive_seed
 from learners.trajectories import Trajectory
-from learners.values.continuations import Continuations, Floats, Point, check, turn_places
+from learners.values.continuations import Continuations, Point, turn_places
 from learners.values.estimator import Columns, Estimated, Estimates, How, PlayMatches, Simulator, ValueEstimator
 
 ANSWERS = "answers"  # the column of answers to turns and to their alternatives, from which influence is measured
@@ -62,41 +62,42 @@ class TriedAlternatives:
         seed: int = 0,
     ) -> None:
         """``episodes`` are the trajectories' matches by index, ``scales`` the divisors of each game's returns."""
-        self._alternatives = Continuations(play, count, derive_seed(seed, "alternatives"))
-        self._replays = Continuations(play, said - 1, derive_seed(seed, "said"))
+        self._alternatives = Continuations(play, count, derive_seed(seed, "alternatives"), episodes)
+        self._replays = Continuations(play, said - 1, derive_seed(seed, "said"), episodes)
         self._episodes, self._scales = episodes, scales
 
     def estimate(self, trajectories: Sequence[Trajectory]) -> Alternatives:
         """Return what each turn added, in the trajectories' units, and the answers to it and to its alternatives."""
         turns_N = [turn_places(self._episodes[t.match], t.seat) for t in trajectories]
         points = [(self._episodes[t.match], k) for t, turns in zip(trajectories, turns_N, strict=True) for k in turns]
-        alternatives_of_turns = iter(self._alternatives.matches(points))
+        matches = self._alternatives.matches(points)
+        alternatives_of_turns = iter(zip(matches, self._alternatives.paid(points, matches), strict=True))
         replays = self._replayed_returns(points)
         estimated = Alternatives([], [])
         for trajectory, turns in zip(trajectories, turns_N, strict=True):
             seat, scale, episode = trajectory.seat, self._scales[trajectory.game], self._episodes[trajectory.match]
             contributions, answers = [], []
             for k in turns:
-                alternatives = next(alternatives_of_turns)
+                alternatives, paid = next(alternatives_of_turns)
                 returns_said = [
                     episode.returns[seat],
                     *[returns[seat] for returns in replays.get((trajectory.match, k), ())],
                 ]
-                contributions.append(leave_one_out(returns_said, [e.returns[seat] for e in alternatives]) / scale)
+                contributions.append(leave_one_out(returns_said, [returns[seat] for returns in paid]) / scale)
                 answers.append((answer(episode.turns, k), *[answer(e.turns, 0) for e in alternatives]))
             estimated.contributions.append(tuple(contributions))
             estimated.answers.append(answers)
         return estimated
 
-    def _replayed_returns(self, points: Sequence[Point]) -> dict[tuple[int, int], Floats]:
-        """Return the returns [said − 1, seats] of continuations from after turns, by match and turn.
+    def _replayed_returns(self, points: Sequence[Point]) -> dict[tuple[int, int], list[tuple[float, ...]]]:
+        """Return the returns [said − 1][seats] of continuations from after turns, by match and turn.
 
         Turns that were refused or called a tool are left out: a match cannot be resumed there.
         """
         if not self._replays.count:
             return {}
         after = [(episode, k + 1) for episode, k in points if _moves(episode.turns[k])]
-        returns = self._replays.returns(after)
+        returns = self._replays.paid(after)
         return {
             (episode.request.index, k - 1): returns_of_point
             for (episode, k), returns_of_point in zip(after, returns, strict=True)
@@ -137,4 +138,4 @@ def alternatives(trajectories: Sequence[Trajectory], simulator: Simulator, setti
     return {Estimated.CONTRIBUTIONS: tried.contributions, ANSWERS: tried.answers}
 
 
-ESTIMATOR = ValueEstimator(alternatives, Settings, check=check, kind=Estimated.CONTRIBUTIONS, how=How.PLAY)
+ESTIMATOR = ValueEstimator(alternatives, Settings, kind=Estimated.CONTRIBUTIONS, how=How.PLAY)

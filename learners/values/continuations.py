@@ -16,10 +16,11 @@ from pydantic import Field
 
 from arena.records import Episode, MatchRequest
 from arena.scheduler import Engine, play
-from games.common.errors import UsageError
+from arena.submatches import attempt_of, begin_match, middle, play_again
 from games.common.section import Positive, Section
 from games.common.seeds import derive_seed
 from games.registry import make_game
+from games.spec import OpensSubmatches, tell_of_submatches
 from learners.trajectories import Trajectory
 from learners.values.estimator import (
     Columns,
@@ -29,7 +30,6 @@ from learners.values.estimator import (
     PlayMatches,
     Simulator,
     ValueEstimator,
-    ValueFacts,
 )
 from roles.role import Role
 
@@ -55,21 +55,72 @@ def plays(roles: tuple[Role, ...], engine_of: Callable[[str], Engine]) -> PlayMa
 
 
 class Continuations:
-    """Continues matches from the middle, with the players that they had."""
+    """Continues matches from the middle, with the players that they had.
 
-    def __init__(self, play: PlayMatches, count: int = 16, seed: int = 0) -> None:
-        """Continue each point ``count`` times; ``seed`` fixes what players draw."""
+    What a submatch pays may depend on what its parent makes of it: a continued one is followed by a continuation of its
+    parent, in which everything else that was opened beside it ended as it did.
+    """
+
+    def __init__(
+        self, play: PlayMatches, count: int = 16, seed: int = 0, matches: Mapping[int, Episode] | None = None
+    ) -> None:
+        """Continue each point ``count`` times; ``seed`` fixes what players draw.
+
+        ``matches``: all by index, as ``flatten_episodes`` numbers them, where some of them opened others.
+        """
         self.count = count
-        self._play, self._seed = play, seed
+        self._play, self._seed, self._all = play, seed, matches or {}
+        self._opened: dict[int, list[Episode]] = {}  # by the index of the match that opened them, in that order
+        for episode in self._all.values():
+            if episode.request.parent is not None:
+                self._opened.setdefault(episode.request.parent, []).append(episode)
 
     def returns(self, points: Sequence[Point]) -> Floats:
         """Return the returns by point, continuation and seat [N, count, seats], in the game's units.
 
-        A match that is over has its own returns.
+        A match that is over has its own returns. All games of the points have as many seats.
         """
-        return np.array(
-            [[episode.returns for episode in continuations] for continuations in self.matches(points)], np.float64
-        )
+        return np.array(self.paid(points), np.float64)
+
+    def paid(
+        self, points: Sequence[Point], matches: Sequence[Sequence[Episode]] | None = None
+    ) -> list[list[tuple[float, ...]]]:
+        """Return the returns by point and continuation [N][count][seats], of games with any numbers of seats.
+
+        ``matches`` are the continuations, where they are known.
+        """
+        matches = self.matches(points) if matches is None else matches
+        paid = [[episode.returns for episode in continuations] for continuations in matches]
+        below = [
+            (number, draw)
+            for number, (episode, played) in enumerate(points)
+            if episode.request.parent in self._all and played < len(episode.turns)
+            for draw in range(self.count)
+        ]
+        requests, places = [], []
+        for index, (number, draw) in enumerate(below):
+            request, place = self._parents(points[number], matches[number][draw], draw)
+            requests.append(request._replace(index=index))
+            places.append(place)
+        for (number, draw), parent, place in zip(below, self._play(requests) if requests else (), places, strict=True):
+            game = make_game(parent.request.game)
+            play_again(game, parent)
+            assert isinstance(game, OpensSubmatches)
+            amounts = game.submatch_returns()[place]
+            paid[number][draw] = tuple([own + more for own, more in zip(paid[number][draw], amounts, strict=True)])
+        return paid
+
+    def _parents(self, point: Point, continued: Episode, draw: int) -> tuple[MatchRequest, int]:
+        """Return the request of a submatch's parent after another course of it, and its place among those opened."""
+        episode, played = point
+        parent = self._all[episode.request.parent or 0]
+        children = self._opened[parent.request.index]
+        own = next(number for number, child in enumerate(children) if child is episode)
+        place = len(parent.request.attempts) + own
+        ended = [*children[:own], continued, *children[own + 1 :]]
+        request = middle(parent, _opening_turn(parent, children, own) + 1, ended)
+        seeds = self._seed, "parent", parent.request.sample_seed, episode.request.sample_seed, played, draw
+        return request._replace(sample_seed=derive_seed(*seeds)), place
 
     def matches(self, points: Sequence[Point]) -> list[list[Episode]]:
         """Return the continuations of each point [N][count]; of a match that is over, itself."""
@@ -87,14 +138,27 @@ class Continuations:
 
     def _request(self, episode: Episode, played: int, draw: int, index: int) -> MatchRequest:
         old = episode.request
-        turns = episode.turns[:played]
-        return old._replace(
-            index=index,
-            branch=(),
-            start="",  # the stored start belongs to the whole match
-            sample_seed=derive_seed(self._seed, "continuation", old.sample_seed, played, draw),
-            prefix=old.prefix + tuple(turn.action for turn in turns if turn.action is not None and not turn.tool),
-        )
+        seed = derive_seed(self._seed, "continuation", old.sample_seed, played, draw)
+        return middle(episode, played, self._opened.get(old.index))._replace(index=index, sample_seed=seed)
+
+
+def _opening_turn(parent: Episode, children: Sequence[Episode], place: int) -> int:
+    """Return which turn of a match opened one of its submatches."""
+    game, whole = make_game(parent.request.game), parent._replace(children=tuple(children))
+    assert isinstance(game, OpensSubmatches)
+    begin_match(game, parent.request)
+    left = iter(children)
+    opened = 0
+    for number, turn in enumerate(whole.turns):
+        if turn.action is None or turn.tool:
+            continue
+        game.apply(turn.action)
+        if below := game.submatches():
+            opened += len(below)
+            if opened > place:
+                return number
+            tell_of_submatches(game, [attempt_of(next(left)) for _ in below])
+    raise ValueError(f"match {parent.request.index} has no turn that opened its submatch {place + 1}")
 
 
 class ContinuationValues:
@@ -110,10 +174,11 @@ class ContinuationValues:
         """Return a value for each turn, less the seat's rewards before it, in the trajectories' units."""
         turns_N = [turn_places(self._episodes[t.match], t.seat) for t in trajectories]
         points = [(self._episodes[t.match], k) for t, turns in zip(trajectories, turns_N, strict=True) for k in turns]
-        means = self._continuations.returns(points).mean(axis=1) if points else np.zeros((0, 1))
+        means = [np.mean(np.array(paid, np.float64), axis=0) for paid in self._continuations.paid(points)]  # [N][seats]
         values, start = [], 0
         for trajectory, turns in zip(trajectories, turns_N, strict=True):
-            totals = means[start : start + len(turns), trajectory.seat] / self._scales[trajectory.game]
+            own = [mean[trajectory.seat] for mean in means[start : start + len(turns)]]
+            totals = np.array(own, np.float64) / self._scales[trajectory.game]
             earlier = np.cumsum(trajectory.rewards) - np.array(trajectory.rewards)
             values.append(tuple((totals - earlier).tolist()))
             start += len(turns)
@@ -127,18 +192,9 @@ def turn_places(episode: Episode, seat: int) -> list[int]:
 
 def continuations(trajectories: Sequence[Trajectory], simulator: Simulator, settings: Settings) -> Columns:
     """Continue matches from before every turn; nothing is learned."""
-    runs = Continuations(simulator.play, settings.count, simulator.seed("continued"))
+    runs = Continuations(simulator.play, settings.count, simulator.seed("continued"), simulator.episodes)
     values = ContinuationValues(runs, simulator.episodes, simulator.scales)
     return {Estimated.VALUES: values.estimate(trajectories)}
 
 
-def check(facts: ValueFacts, _settings: Section) -> None:
-    """Raise UsageError for a game whose matches cannot be resumed in the middle."""
-    if facts.game.submatch_games:
-        raise UsageError(
-            f"{facts.game.name} opens other matches, and these cannot be played on from their middles. "
-            "Choose another values.estimator."
-        )
-
-
-ESTIMATOR = ValueEstimator(continuations, Settings, check=check, how=How.PLAY)
+ESTIMATOR = ValueEstimator(continuations, Settings, how=How.PLAY)

@@ -15,7 +15,7 @@ def notes(sight: Sight, _settings: Writing) -> str:
 
 
 def _asks(sight: Sight, _settings: Writing) -> TextWanted | None:
-    if not sight.over:
+    if sight.written or not sight.over:
         return None
     return TextWanted("\n".join([*([sight.given] if sight.given else ()), sight.game.observe(sight.seat)]))
 

@@ -1,8 +1,10 @@
 """Slots of cards: what seats are shown is rewritten by rules, and texts are written as turns that make no move."""
 
+import itertools
 import json
 import random
 import re
+from math import prod
 
 import pytest
 from support.matches.contexts import WORDS, Reader, Solver, gaps, matches, with_slots
@@ -128,8 +130,27 @@ def test_no_hint_is_in_any_prompt_of_a_seat_that_does_not_learn(monkeypatch):
     assert any("HINT" in text for text in reader.shown)
 
 
-def test_success_by_attempt_of_a_scripted_solver_is_the_closed_form():
-    p, number = 0.4, 400
+@pytest.mark.parametrize(("game", "p"), [("retried(sums,attempts=4)", 0.3), ("retried(find_number)", 0.65)])
+def test_success_by_attempt_is_the_closed_form_over_all_courses_of_a_solver(game, p):
+    """Whoever solves an attempt with probability p: every course of failures and successes, weighed exactly."""
+    attempts = make_game(game)._most
+    for seed in range(5):
+        solved = [0.0] * (attempts + 1)
+        for course in itertools.product((False, True), repeat=attempts):
+            match = make_game(game)
+            match.reset(seed)
+            while match.to_act() is not None:
+                now = match.attempt
+                match.apply(match.scripts()["optimal" if course[now - 1] else "poor"](random.Random(0)))
+            weight = prod(p if success else 1 - p for success in course)
+            used = len(match._over)
+            for k in range(1, attempts + 1):
+                solved[k] += weight * (match.returns() == (1.0,) and used <= k)
+        assert solved[1:] == pytest.approx([1 - (1 - p) ** k for k in range(1, attempts + 1)], abs=1e-12)
+
+
+def test_success_by_attempt_of_a_solver_that_is_played_is_the_closed_form():
+    p, number = 0.4, 400  # three standard errors
     episodes = matches("retried(sums)", [Solver(p)], number=number)
     used = [int(re.search(r"Attempt (\d) of", e.turns[-1].observation)[1]) for e in episodes]
     for attempt in (1, 2, 3):

@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import log, log2
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -123,10 +125,21 @@ def _names_the_word(episode: Episode) -> bool:
 def measure_known(run_dir: Path) -> dict[str, Any]:
     """Return the chips a hand that a run's last snapshot wins from the types, by hand number, and its prompts' cost."""
     seed, won = open_run(run_dir).config.seed, list[list[float]]()
+    notes = list[tuple[str, str]]()  # (type, note)
     for number, kind in enumerate(TYPES):
         played = match(run_dir, kind, game=TRIED, matches=PER_TYPE["model"], seed=1000 * seed + number).episodes
         won += [_by_hand(episode, int(episode.request.players[0] == kind)) for episode in played]
-    return {**_chips(won), **_costs(run_dir, f"{TRAINED}/player_1")}
+        notes += [(kind, turn.action or "") for episode in played for turn in episode.turns if turn.tool]
+    told = {"told": _information(notes)} if notes else {}
+    return {**_chips(won), **told, **_costs(run_dir, f"{TRAINED}/player_1")}
+
+
+def _information(pairs: Sequence[tuple[str, str]]) -> float:
+    """Return the mutual information of the two sides of pairs, in bits, less its bias (Miller and Madow)."""
+    both, total = Counter(pairs), len(pairs)
+    left, right = Counter(kind for kind, _ in pairs), Counter(note for _, note in pairs)
+    plain = sum(n / total * log2(n * total / (left[kind] * right[note])) for (kind, note), n in both.items())
+    return plain - (len(left) - 1) * (len(right) - 1) / (2 * total * log(2))
 
 
 def _costs(run_dir: Path, role: str) -> dict[str, float]:
@@ -235,7 +248,7 @@ def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) ->
         "places": 3,
         "columns": {"named": "summaries that name it"} | costs
         if fact
-        else {hands: f"hands {hands}" for hands in HANDS} | costs,
+        else {hands: f"hands {hands}" for hands in HANDS} | {"told": "bits that a note tells of the type"} | costs,
         "conditions": conditions,
     }
     return {"study": study, "seeds_used": list(seeds), "tables": [table]}

@@ -178,7 +178,7 @@ def reason_to_sample(player: Player) -> str | None:
     try:
         exact_form(player.spec.name)
     except UsageError as error:
-        if player.spec.submatch_games or any(len(members) > 1 for members in player.members):
+        if any(len(members) > 1 for part in (player, *player.team) for members in part.members):
             raise
         return str(error)
     return None

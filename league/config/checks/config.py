@@ -76,6 +76,7 @@ def _check_role_keys(config: RunConfig, names: Collection[str]) -> None:
         "roles.player": config.roles.player,
         "credit.rules": config.credit.rules,
         "credit.settings": config.credit.settings,
+        "objective.epo_ends": config.objective.epo_ends,
         "values.estimators": config.values.estimators,
         "programs.roles": config.programs.roles,
     }

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from games.abilities import KnowsAnswers
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
+from games.spec import GameSpec
 from league.config.checks.losses import surrogates_of
 from league.config.run import RunConfig
 from league.config.teacher import SELF
@@ -20,6 +21,7 @@ from learners.advantages.rule import Need
 from learners.losses.term import LossNeed
 from roles.probes import AskedWhen
 from roles.role import OnIllegal, ReplyForm, Role, Roles
+from roles.slots import RULES
 
 
 def check_shaping(config: RunConfig, roles: Roles) -> None:
@@ -119,22 +121,29 @@ def check_branching(config: RunConfig, game: str, roles: Sequence[Role]) -> None
                 f"branching.rule = {settings.rule!r} shares credit among forks, which credit rule {rule!r} of "
                 f"{game}/{role.name} does not allow. Set credit.rule to {' or '.join(FORKABLE)}, or no branching.rule."
             )
-    if spec.submatch_games or any(role.tools for role in roles):
+    if any(role.tools for role in roles):
         raise UsageError(
-            f"branching.rule = {settings.rule!r} takes matches up from their middle, but those of {game} open other "
-            "matches or call tools. Leave branching out."
+            f"branching.rule = {settings.rule!r} takes matches up from their middle, but those of {game} call tools. "
+            "Leave branching out."
         )
     if config.matchmaking.tree:
         raise UsageError(
             "matchmaking.tree branches at every turn, and branching.rule at chosen ones. Leave one of them out."
         )
-    needed = config.games[game].matches * spec.max_turns * (1 + most_retries(roles))
+    needed = config.games[game].matches * most_turns(spec, roles) * (1 + most_retries(roles))
     if needed > settings.replies:
         raise UsageError(
             f"branching.replies = {settings.replies} is less than the {needed} replies that the whole matches of "
             f"{game} may take. Set it to more than that, or games.{game}.matches to fewer: what whole matches leave is "
             "spent on forks."
         )
+
+
+def most_turns(spec: GameSpec, roles: Sequence[Role]) -> int:
+    """Return how many turns a match may have: its moves, and the texts that its cards have written."""
+    rules = [[RULES[one.rule] for one in role.slots] for role in roles]
+    before = max(sum(rule.asks is not None and not rule.keeps for rule in own) for own in rules)
+    return spec.max_turns * (1 + before) + sum(rule.keeps for own in rules for rule in own)
 
 
 def most_retries(roles: Sequence[Role]) -> int:

@@ -35,6 +35,7 @@ from league.population.models.source import model_folder
 from league.population.players.engines import Engines
 from league.population.players.settings import PlayerSettings
 from league.population.results.match_store import STORE_FILE, MatchStore
+from league.population.storage.identity import without_suffix
 from league.population.storage.lock import LOCK_FILE, run_lock
 from league.population.storage.run_dir import Run, find_run
 from league.theory.confidence_sequence import looks
@@ -153,7 +154,7 @@ def _hash(identity: str) -> str | None:
         paths = [root] if root.is_file() else [path for path in sorted(root.rglob("*")) if path.is_file()]
         files = {path.name: _sha256(path) for path in paths}
     else:
-        path, at, snapshot = identity.rpartition("@")
+        path, at, snapshot = without_suffix(identity).rpartition("@")
         if kind == "openai" or not at or (folder := find_run(path)) is None:
             return None
         files = dict(Run(folder).population.get(snapshot).sha256)

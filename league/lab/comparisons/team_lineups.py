@@ -23,6 +23,7 @@ from games.registry import make_game
 from games.spec import GameSpec
 from league.population.players.engines import Engines
 from league.population.players.player import Player, fixed_role, resolve
+from league.population.storage.identity import with_notes
 
 Place = tuple[str, int]  # a game of the team and a seat of it
 
@@ -106,7 +107,7 @@ def play_line_up(
     by_name = player.engines()
     roles = {part.spec.name: part.roles for part in (player, *player.team)}
     episodes = play(
-        [_request(player, team.spec.name, deal, seed) for deal in range(deals)],
+        with_notes([_request(player, team.spec.name, deal, seed) for deal in range(deals)], dict(player.kept)),
         roles_of=roles.__getitem__,
         engine_of=by_name.__getitem__,
         make_game=make_game,
@@ -128,7 +129,8 @@ def seated(line_up: LineUp, team: Team, engines: Engines) -> Player:
             role.model_copy(update={"name": team.roles.get((role.game, role.seat), role.name)}) for role in named
         )
         members = tuple(member.members[seat] for seat, member in enumerate(seats))
-        parts.append(Player(line_up.words, part.spec, part.engine, roles, members, others=by_name))
+        kept = tuple({name: notes for member in seats for name, notes in member.kept}.items())
+        parts.append(Player(line_up.words, part.spec, part.engine, roles, members, others=by_name, kept=kept))
     return replace(parts[0], team=tuple(parts[1:]))
 
 

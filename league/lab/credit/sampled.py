@@ -15,12 +15,13 @@ is significantly different from 0. Bias and noise are not separated.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from arena.records import Episode
+from arena.records import Episode, MatchRequest
 from arena.scheduler import play
 from games.common.seeds import derive_seed
 from games.registry import make_game
@@ -33,7 +34,8 @@ from league.population.players.player import Player
 from league.theory.statistics import Estimate, student_quantile
 from learners.advantages.rule import CreditFacts, Need
 from learners.trajectories import Evidence, return_scale, to_trajectories
-from learners.values.continuations import Continuations, plays, turn_places
+from learners.values.continuations import Continuations, turn_places
+from learners.values.estimator import PlayMatches
 
 TURNS = 256  # that are continued
 COUNT = 16  # continuations of each point and estimate
@@ -71,14 +73,16 @@ def compare_by_continuations(
     left_out |= {v.text: NO_VALUES for v in variants if Need.VALUES in v.rule.needs or v.estimator}
     ids = tuple(members[0][0] for members in player.members)
     scale = return_scale(spec) if credit.scale_returns else 1.0
-    batches, episodes = [], []
+    cast = player.cast(random.Random(plan.seed))
+    batches, episodes, plays_on = [], dict[int, Episode](), _plays(player)
     for number in range(plan.batches):
-        requests = [request._replace(players=ids) for request in requests_of(spec.name, roles, plan, number)]
-        played = play(requests, roles_of=lambda _: roles, engine_of=player.engine_of, make_game=make_game)
-        trajectories = to_trajectories(played, lambda _: roles, {spec.name: scale})
+        drawn = requests_of(spec.name, roles, plan, number)
+        played = plays_on([request._replace(players=ids, cast=cast) for request in drawn])
+        flat = [episode._replace(children=()) for episode in played]  # the rules credit who opened the others
+        trajectories = to_trajectories(flat, lambda _: roles, {spec.name: scale})
         batches.append(PlayedBatch(plan.batch, trajectories, np.zeros(0, np.intp), np.zeros(0, np.intp)))
-        episodes += played
-    sampled = _play_on(player, batches, {e.request.index: e for e in episodes}, scale, plan.seed, turns)
+        episodes |= {episode.request.index: episode for episode in played}
+    sampled = _play_on(plays_on, batches, episodes, scale, plan.seed, turns)
     accuracies = [_measured(EXACT, sampled, sampled.first, sampled.second)]
     evidence = [[Evidence()] * len(batch.trajectories) for batch in batches]
     for variant in variants:
@@ -88,8 +92,23 @@ def compare_by_continuations(
     return accuracies, left_out
 
 
+def _plays(player: Player) -> PlayMatches:
+    """Return a function that plays a player's matches, with those that they open."""
+    roles, engines = {part.spec.name: part.roles for part in (player, *player.team)}, player.engines()
+
+    def played(requests: list[MatchRequest]) -> list[Episode]:
+        return play(requests, roles_of=roles.__getitem__, engine_of=engines.__getitem__, make_game=make_game)
+
+    return played
+
+
 def _play_on(
-    player: Player, batches: Sequence[PlayedBatch], episodes: dict[int, Episode], scale: float, seed: int, turns: int
+    plays_on: PlayMatches,
+    batches: Sequence[PlayedBatch],
+    episodes: dict[int, Episode],
+    scale: float,
+    seed: int,
+    turns: int,
 ) -> SampledTurns:
     """Draw turns, no two from one match, and estimate their advantages twice, in the trajectories' units."""
     at = [(t, k) for batch in batches for t in batch.trajectories for k in range(len(t.turns))]
@@ -106,7 +125,7 @@ def _play_on(
     seats = [at[index][0].seat for index in places]
     estimates, variances = [], []
     for half in range(2):
-        continuations = Continuations(plays(player.roles, player.engine_of), COUNT, derive_seed(seed, "half", half))
+        continuations = Continuations(plays_on, COUNT, derive_seed(seed, "half", half))
         returns = continuations.returns(points).reshape(len(places), 2, COUNT, -1) / scale
         seat_returns = returns[np.arange(len(places)), :, :, seats]  # [T, 2, COUNT]
         estimates.append(seat_returns[:, 1].mean(axis=1) - seat_returns[:, 0].mean(axis=1))

@@ -15,6 +15,7 @@ from league.population.distillation.fit import Lesson, Teaching
 from league.population.distillation.targets import Target
 from league.population.models.base_model import base_name, base_source, load_base
 from league.population.players.player import Player
+from league.population.storage.identity import without_suffix
 from league.population.storage.population import Snapshot
 from league.population.storage.run_dir import Run
 from learners.update.policy import Policy
@@ -46,7 +47,7 @@ def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot
         for home in (player, *player.team):
             for role, drawn in zip(home.roles, home.members, strict=True):
                 for identity, weight in drawn if not role.fixed else ():
-                    counted, name = weights[role.policy], identity.rpartition("@")[2]
+                    counted, name = weights[role.policy], without_suffix(identity).rpartition("@")[2]
                     counted[name] = counted.get(name, 0.0) + weight
     starts = {}
     for policy, counted in weights.items():

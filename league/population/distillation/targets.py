@@ -24,6 +24,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import labels
 from league.population.players.player import Player
+from league.population.storage.identity import with_notes
 from league.theory.exact.exploitability import PolicyTable, count_information_states, exact_form, information_positions
 from league.theory.exact.sequence_form import Behaviour, SequenceForm
 from roles.chat_text import Message
@@ -128,8 +129,8 @@ def self_play(player: Player, matches: int, seed: int) -> list[Episode]:
             index, spec.name, deal, sample, drawn, (False,) * spec.seats, "distil", cast=player.cast(rng)
         )
         requests.append(request)
-    roles = {p.spec.name: p.roles for p in (player, *player.team)}
-    return play(requests, roles_of=roles.__getitem__, engine_of=engines.__getitem__, make_game=make_game)
+    roles, noted = {p.spec.name: p.roles for p in (player, *player.team)}, with_notes(requests, dict(player.kept))
+    return play(noted, roles_of=roles.__getitem__, engine_of=engines.__getitem__, make_game=make_game)
 
 
 Said = Mapping[tuple[str, tuple[str, ...]], "np.ndarray[tuple[int, int], np.dtype[np.float64]]"]

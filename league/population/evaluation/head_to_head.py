@@ -23,6 +23,7 @@ from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.population.players.player import Player
 from league.population.results.judges import verdicts
+from league.population.storage.identity import with_notes
 from league.theory.statistics import Estimate, clustered_mean
 from roles.role import Role
 
@@ -157,7 +158,7 @@ def schedule(
     if matches > MOST_MATCHES:
         raise UsageError(f"--matches {matches:,}: at most {MOST_MATCHES:,} matches of two players are held in memory.")
     spec = players[A].spec
-    cycle = seatings(spec)[:most_seatings]
+    cycle, kept = seatings(spec)[:most_seatings], dict(players[A].kept + players[B].kept)
     scheduled = []
     for index in range(math.ceil(matches / len(cycle)) * len(cycle)):
         deal, seating = index // len(cycle), cycle[index % len(cycle)]
@@ -172,6 +173,7 @@ def schedule(
             rule="head_to_head",
             cast=players[seating[0]].cast(rng),
         )
+        [request] = with_notes([request], kept)
         scheduled.append(ScheduledMatch(deal, seating, request))
     return scheduled
 

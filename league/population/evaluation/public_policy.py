@@ -21,6 +21,7 @@ from league.population.models.cache import cache_home
 from league.population.models.source import model_folder
 from league.population.players.player import Player
 from league.population.players.tabulating import PolicyReader
+from league.population.storage.identity import without_suffix
 from league.population.storage.immutable_folder import sha256
 from league.population.storage.run_dir import DISTILLED, STATE_FOLDER, Run
 from league.theory.public.bounds import Bounds, bounds
@@ -220,7 +221,7 @@ def table_of(player: Player, identity: str, game: LargeGame, seat: int | None = 
     engine = player.engine_of(identity)
     if not isinstance(engine, TabularInBulk) or any(role.reply is not ReplyForm.CHOICE for role in player.roles):
         return None
-    path, at, snapshot = identity.rpartition("@")
+    path, at, snapshot = without_suffix(identity).rpartition("@")
     if identity.startswith("hf:"):
         folder, weights = cache_home() / TABLES, Path(model_folder(identity.removeprefix("hf:")))
     elif at:

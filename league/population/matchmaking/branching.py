@@ -1,9 +1,9 @@
 """Branching where it pays (ARPO, arXiv 2507.19849): the turns of played matches from which they are forked.
 
 A rule scores every turn of the matches that were played. ``branch_points`` forks a match at its first turn whose score
-reaches a bar, as far as a budget of replies goes. A fork takes the actions up to its branch point as played
-(``MatchRequest.prefix``), so that they are not computed again, and costs at most the remaining turns, each with its
-retries.
+reaches a bar, as far as a budget of replies goes. A fork takes what was played, written and opened up to its
+branch point as it was (``arena.submatches.middle``), so that this is not computed again, and costs at most the
+remaining turns, each with its retries, and what its own submatches cost.
 
 Credit among forks is exact only if a branch point does not depend on what came after it, so it is a stopping time:
 whether a match is forked at a turn depends on that match up to the turn and on the other half of the matches. Matches
@@ -21,6 +21,7 @@ from statistics import fmean, pstdev
 from typing import NamedTuple
 
 from arena.records import Episode, MatchRequest, Turn
+from arena.submatches import middle
 from games.common.registry import Entry, Registry
 from games.common.seeds import derive_seed
 from league.config.matchmaking import BranchingConfig
@@ -190,17 +191,12 @@ def _affordable(
     """Return the points of positive score whose forks the budget pays for, the best first."""
     paid = []
     for score, point in sorted(scored, key=lambda item: -item[0]):
-        cost = limits.width * most_replies(limits.turns - len(prefix_of(point)), limits.retries)
+        before = middle(*point)
+        cost = limits.width * most_replies(limits.turns - len(before.prefix) - len(before.texts), limits.retries)
         if score > 0.0 and cost <= budget:
             paid.append((score, point))
             budget -= cost
     return paid
-
-
-def prefix_of(point: BranchPoint) -> tuple[str, ...]:
-    """Return the actions of all seats before a branch point, including those with which its match began."""
-    played = [turn.action for turn in point.episode.turns[: point.turn] if turn.action is not None]
-    return point.episode.request.prefix + tuple(played)
 
 
 def fork_requests(points: Sequence[BranchPoint], width: int, run_seed: int, first_index: int) -> list[MatchRequest]:
@@ -211,13 +207,8 @@ def fork_requests(points: Sequence[BranchPoint], width: int, run_seed: int, firs
         for draw in range(width):
             seed = derive_seed(run_seed, "fork", origin.index, point.turn, draw)
             requests.append(
-                origin._replace(
-                    index=first_index + len(requests),
-                    sample_seed=seed,
-                    branch=(),
-                    prefix=prefix_of(point),
-                    start="",  # the stored start belongs to the whole match
-                    fork=(origin.index, point.turn),
+                middle(*point)._replace(
+                    index=first_index + len(requests), sample_seed=seed, fork=(origin.index, point.turn)
                 )
             )
     return requests

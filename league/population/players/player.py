@@ -27,6 +27,8 @@ from league.population.players.hub import check_model
 from league.population.players.remote import remote_roles
 from league.population.players.scripted import scripted_forms
 from league.population.players.tabulating import REPLIES_PER_STATE, PolicyReader, TabulatedPolicy
+from league.population.storage.identity import KeptNotes, suffix
+from league.population.storage.notes import NOTES_FOLDER, kept_places, notes_of
 from league.population.storage.run_dir import DISTILLED, Run, find_run, run_names
 from league.theory.beliefs import two_seat_form
 from league.theory.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
@@ -54,6 +56,7 @@ class Player:
     members: tuple[Mixture, ...]  # the player ids drawn from in each seat  # [seats]
     team: tuple[Player, ...] = ()  # the same player in the games of its submatches
     others: tuple[tuple[str, Sampler], ...] = ()  # engines of members that ``engine`` does not play
+    kept: tuple[tuple[str, KeptNotes], ...] = ()  # the notes of members that keep some
 
     def cast(self, rng: random.Random) -> tuple[Cast, ...]:
         """Return the player ids in the seats of a match's submatches, by game."""
@@ -142,9 +145,12 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
-    roles = list(seat_roles(engines.run_config(run).roles, spec))
+    config = engines.run_config(run).roles
+    roles, own = list(seat_roles(config, spec)), seat_roles(run.config.roles, spec)
+    places = tuple(kept_places({spec.name: tuple(role for role in roles if not role.fixed)})) if config.stores else ()
     by_seat: list[Mixture] = []
     others: dict[str, Sampler] = {}
+    kept: dict[str, KeptNotes] = {}
     engine: Any = None
     for role in tuple(roles):
         if role.fixed:  # its fixed player in the run plays it here too
@@ -152,21 +158,27 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
             roles[role.seat] = fixed_role(role, fixed_player)
             by_seat.append(fixed_player.members[role.seat])
             others |= fixed_player.engines()
+            kept |= dict(fixed_player.kept)
             continue
         home, prefix = (run.distilled, f"{DISTILLED}/") if which == DISTILLED else (run.population, "")
         if which in ("", "mixture") and not run.population.all(role.policy):
             raise _never_trained(run, role, spec)
         members: list[tuple[str, float]] = []
         for snapshot, weight in run.members(which, role.policy, spec.name, role.seat):
-            name, its = f"{run.path}@{prefix}{snapshot.id}", engines.of_run(run, snapshot)
-            its.register(name, snapshot.path, partial(home.verify, snapshot), engines.adapters(run, snapshot))
+            plain, its = f"{run.path}@{prefix}{snapshot.id}", engines.of_run(run, snapshot)
+            name = plain + suffix(snapshot, own, roles, notes=config.stores)
+            for each in dict.fromkeys((plain, name)):  # who has given it a role calls it by its plain name
+                its.register(each, snapshot.path, partial(home.verify, snapshot), engines.adapters(run, snapshot))
+            if places and snapshot.notes:
+                kept[name] = KeptNotes(run.path, notes_of(run.path / NOTES_FOLDER, snapshot.notes, snapshot.id), places)
             members.append((name, weight))
             engine = engine or its
             if its is not engine:
                 others[name] = its
         by_seat.append(tuple(members))
     engine = engine or next(iter(others.values()))
-    return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=tuple(others.items()))
+    found = tuple(others.items()), tuple(kept.items())
+    return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=found[0], kept=found[1])
 
 
 def _never_trained(run: Run, role: Role, spec: GameSpec) -> UsageError:

@@ -25,6 +25,7 @@ class PlayerSettings(NamedTuple):
     top_p: float | None = None
     min_p: float | None = None
     demonstrations: int | None = None
+    stores: bool | None = None  # False: without the notes that players keep
 
     @classmethod
     def of(cls, arguments: Any) -> PlayerSettings:
@@ -64,7 +65,9 @@ class PlayerSettings(NamedTuple):
 
     def check_used(self, names: Iterable[str], language_models: bool) -> None:
         """Raise UsageError if settings were given, and none of the players is a language model."""
-        options = [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value is not None]
+        named = {"stores": "no-notes"}
+        given = [name for name, value in self._asdict().items() if value is not None]
+        options = [f"--{named.get(name, name.replace('_', '-'))}" for name in given]
         if options and not language_models:
             raise UsageError(
                 f"{', '.join(options)}: there is no language model among {', '.join(names)}, so this changes nothing. "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from roles.slots import RULES
 
 NOTES_FOLDER = "notes"  # in a run directory
 EMPTY = ""  # the version of a store without notes
+MOST_BYTES = 1 << 28  # of a version
 Place = tuple[str, int, str]  # of a slot whose texts are kept: game, seat, slot
 Notes = Mapping[str, Mapping[str, str]]  # by player, then by match and opponents
 
@@ -47,13 +49,17 @@ class NoteStore:
             last = {(turn.seat, turn.tool): turn.action or "" for turn in episode.turns if turn.tool}
             for seat, slot in sorted(last):
                 if request.trained[seat] and (request.game, seat, slot) in self._places:
-                    notes.setdefault(request.players[seat], {})[_table(request, seat, slot)] = last[seat, slot]
+                    notes.setdefault(request.players[seat], {})[table_of(request, seat, slot)] = last[seat, slot]
         return self._write(notes)
 
     def frozen(self, version: str, player: str, snapshot: str) -> str:
         """Return the version in which a snapshot has the notes that its player has now."""
         notes = self._read(version)
         return self._write({**notes, snapshot: notes[player]}) if player in notes else version
+
+    def has(self, version: str, player: str) -> bool:
+        """Return whether a player has notes in a version."""
+        return player in self._read(version)
 
     def without(self, version: str, player: str) -> str:
         """Return the version in which a player whose weights were replaced has no notes."""
@@ -63,7 +69,9 @@ class NoteStore:
     def _of(self, notes: Notes, request: MatchRequest) -> tuple[tuple[int, str, str], ...]:
         texts = []
         for game, seat, slot in sorted(self._places):
-            if game == request.game and (text := notes.get(request.players[seat], {}).get(_table(request, seat, slot))):
+            if game == request.game and (
+                text := notes.get(request.players[seat], {}).get(table_of(request, seat, slot))
+            ):
                 texts.append((seat, slot, text))
         return tuple(texts)
 
@@ -94,16 +102,27 @@ def kept_places(roles: Roles) -> list[Place]:
     ]
 
 
+def notes_of(folder: Path, version: str, player: str) -> Mapping[str, str]:
+    """Return a player's notes in a version, by table. Raises DamagedFile for a version that has changed."""
+    return _stored(folder / f"{version}.json", version).get(player, {}) if version != EMPTY else {}
+
+
 @lru_cache(maxsize=8)  # a version never changes
 def _stored(path: Path, version: str) -> Notes:
-    content = path.read_bytes() if path.exists() else b""
+    whole = re.fullmatch("[0-9a-f]{32}", version) and path.exists() and path.stat().st_size <= MOST_BYTES
+    content = path.read_bytes() if whole else b""
     if hashlib.sha256(content).hexdigest()[:32] != version:
         raise DamagedFile(path, "it is missing or has changed since it was written", "Restore it from a copy.")
-    notes: Notes = json.loads(content)
+    notes = json.loads(content)
+    if not (isinstance(notes, dict) and all(isinstance(tables, dict) for tables in notes.values())):
+        raise DamagedFile(path, "it holds no notes by player and table", "Restore it from a copy.")
+    texts = [text for tables in notes.values() for text in tables.values()]
+    if not all(isinstance(text, str) for text in texts):
+        raise DamagedFile(path, "one of its notes is no text", "Restore it from a copy.")
     return notes
 
 
-def _table(request: MatchRequest, seat: int, slot: str) -> str:
+def table_of(request: MatchRequest, seat: int, slot: str) -> str:
     """Return the name of a table: who else sits at it, in which game."""
     others = [player for place, player in enumerate(request.players) if place != seat]
     return json.dumps([request.game, seat, slot, *others])

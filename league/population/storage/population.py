@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from games.common.errors import UsageError, unknown_name
 from games.spec import GameSpec
@@ -49,6 +50,13 @@ HOW = {
 }
 
 
+class Plays(NamedTuple):
+    """What a snapshot plays with beside its weights (``league.population.storage.identity``)."""
+
+    cards: Mapping[str, str] = {}  # digests of its run's cards, by "GAME/ROLE"
+    notes: str = ""  # the version of its run's notes that has its own
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """An immutable copy of a policy's weights after ``step`` updates of it."""
@@ -62,6 +70,8 @@ class Snapshot:
     path: Path = field(compare=False)
     parents: tuple[str, ...] = ()  # all its sources: snapshots of its run, or of others: RUN, RUN@SNAPSHOT
     how: str = ""  # in words, if the origin does not say enough
+    cards: Mapping[str, str] = field(default_factory=dict, hash=False)  # digests of its run's cards, by "GAME/ROLE"
+    notes: str = ""  # the version of its run's notes that it plays with
 
 
 class Population:
@@ -86,11 +96,12 @@ class Population:
         origin: Origin | None = None,
         parents: Sequence[str] = (),
         how: str = "",
+        plays: Plays = Plays(),  # noqa: B008 (a record that nobody changes)
     ) -> Snapshot:
         """Freeze a policy: ``write`` fills a new folder with its files, which are hashed and made read-only.
 
         Without an ``origin`` it was trained from its parent, or is a start if it has none. ``parents``: if there are
-        others than the parent, such as snapshots of other runs.
+        others than the parent, such as snapshots of other runs. ``plays``: what it plays with.
 
         Raises UsageError for a policy name that cannot be a folder's, ValueError when the snapshot
         exists, is older than the newest, has an unknown parent or no safetensors weights.
@@ -100,10 +111,10 @@ class Population:
         of = tuple(parents) or ((parent,) if parent is not None else ())
         facts = {"id": identity, "policy": policy, "step": step, "parent": parent, "origin": origin}
         facts |= {"parents": of, "how": how or HOW[origin]}
+        facts |= {key: value for key, value in plays._asdict().items() if value}
         hashes = freeze(self.root / identity, _CARD, write, facts)
-        snapshot = Snapshot(
-            identity, policy, step, parent, origin, hashes, self.root / identity, of, how or HOW[origin]
-        )
+        folder, words = self.root / identity, how or HOW[origin]
+        snapshot = Snapshot(identity, policy, step, parent, origin, hashes, folder, of, words, *plays)
         self._snapshots = _in_order([*self._snapshots.values(), snapshot])
         self._verified.add(identity)
         return snapshot
@@ -162,12 +173,17 @@ class Population:
                 "Use letters, digits, '.', '_' and '-', and begin with a letter or digit."
             )
         newest = max((snapshot.step for snapshot in self._snapshots.values()), default=0)
-        identity = f"{policy}-{step:06d}"
+        identity = snapshot_id(policy, step)
         if identity in self._snapshots or step < newest:
             raise ValueError(f"cannot add snapshot {identity}: the population has it, or a newer one of step {newest}")
         if parent is not None:
             self.get(parent)
         return identity
+
+
+def snapshot_id(policy: str, step: int) -> str:
+    """Return the id of a policy's snapshot after ``step`` updates."""
+    return f"{policy}-{step:06d}"
 
 
 def parents_of(snapshot: Snapshot) -> str:
@@ -193,7 +209,9 @@ def _read(folder: Path) -> Snapshot:
         origin = Origin(card.get("origin", _usual_origin(parent)))  # older cards lack it
         of = tuple(card.get("parents", [parent] if parent is not None else []))  # older cards lack these too
         how = card.get("how", HOW[origin])
-        snapshot = Snapshot(card["id"], card["policy"], card["step"], parent, origin, card["sha256"], folder, of, how)
+        plays = dict(card.get("cards", {})), str(card.get("notes", ""))
+        facts = card["id"], card["policy"], card["step"], parent, origin, card["sha256"]
+        snapshot = Snapshot(*facts, folder, of, how, *plays)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{folder} is not a snapshot: its {_CARD} cannot be read ({error}). "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from arena.records import Episode, MatchRequest, Turn
 from arena.submatches import begin_match
 from games.registry import make_game
-from league.config.checks.features import most_retries
+from league.config.checks.features import most_retries, most_turns
 from league.config.context import RunContext
 from league.population.matchmaking.branching import (
     BRANCHING_RULES,
@@ -47,7 +47,8 @@ def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: 
 
     points: list[BranchPoint] = []
     for game, played in by_game.items():
-        turns, retries = context.all_specs[game].max_turns, most_retries(context.roles[game])
+        roles = context.roles[game]
+        turns, retries = most_turns(context.all_specs[game], roles), most_retries(roles)
         limits = ForkLimits(settings.replies, settings.width, turns, retries)
         points += branch_points(played, scores, limits)
     requests = fork_requests(points, settings.width, context.config.seed, state.next_match)

@@ -26,6 +26,7 @@ from league.population.players.fixed import check_fixed, with_lasting_names
 from league.population.players.machine import check_cluster_plays, require_ray
 from league.population.players.model_engine import check_engine, check_model
 from league.population.players.outside import anchors_and_guests, check_players
+from league.population.storage.identity import check_cards
 from league.population.storage.lock import run_lock
 from league.population.storage.run_dir import check_unused
 from league.population.storage.sampled_matches import SampledMatch
@@ -154,6 +155,7 @@ def resume(
         for policy in policies.values():  # shards will hold what optimisers keep
             policy.plays = session.context.config.optimizer.sharded and not cluster
         state = load_checkpoint(session.context.config, run_dir, policies)
+        check_cards(context.roles, state.population.all())
         return session.run(state)
 
 

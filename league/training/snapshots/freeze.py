@@ -17,8 +17,9 @@ from league.population.evaluation.ordinary_language import language_metrics
 from league.population.matchmaking.league_roles import LEAGUE_ROLES
 from league.population.players.fixed import FixedPlayers
 from league.population.players.model_engine import ModelEngine
+from league.population.storage.identity import card_digests
 from league.population.storage.members import GUEST, Member, MetaStrategy
-from league.population.storage.population import Origin, Snapshot
+from league.population.storage.population import Origin, Plays, Snapshot, snapshot_id
 from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.checkpoint import publish, save_ratings
 from league.training.checkpoints.run_state import Beginning, RunState
@@ -80,11 +81,15 @@ class Snapshots:
                     continue
             origin = state.origins.get(name) or self._origin(name, last)
             save = partial(_save, state.policies[name])
+            its_id, live = snapshot_id(name, iteration), state.policies[name].live_id
+            notes = state.note_store.frozen(state.notes, live, its_id)
+            kept = notes if state.note_store.has(notes, its_id) else ""
+            plays = Plays(card_digests(self._context.roles), kept)
             snapshot = state.population.add(
-                name, iteration, origin.parent, save, origin.origin, origin.parents, origin.how
+                name, iteration, origin.parent, save, origin.origin, origin.parents, origin.how, plays
             )
             self._register(snapshot)
-            state.notes = state.note_store.frozen(state.notes, state.policies[name].live_id, snapshot.id)
+            state.notes = notes
             if name in state.origins:
                 del state.origins[name]
             state.frozen_at[name] = iteration

@@ -2,7 +2,10 @@
 
 import pytest
 
+from games.common.errors import UsageError
 from league.config import RunConfig
+from league.config.checks.config import check_config
+from league.config.load import run_roles
 from league.config.schedules import auxiliary_at, imitation_at, objective_at, reward_weight_at, steps_at
 from learners.losses.objective import EntropyBand, Surrogate
 from learners.normalisation import Normalisation
@@ -49,6 +52,20 @@ def test_weights_go_geometrically_from_start_to_end():
     assert [objective_at(run, i, "main").entropy["kuhn_poker"] for i in (1, 3, 5)] == pytest.approx(
         [0.01, 0.001, 0.0001]
     )
+
+
+def test_the_phases_of_epo_end_by_role():
+    ends = {"kuhn_poker/first": 0.1, "kuhn_poker/second": 0.0}
+    run = config(objective={"epo": 0.4, "epo_end": 1.6, "epo_ends": ends})
+    bands = [objective_at(run, i, "main").band for i in (1, 3, 5)]
+    assert [band.weight for band in bands] == pytest.approx([0.4, 0.8, 1.6])
+    assert [band.roles["kuhn_poker/first"] for band in bands] == pytest.approx([0.4, 0.2, 0.1])
+    assert [band.roles["kuhn_poker/second"] for band in bands] == pytest.approx([0.4, 0.2, 0.0])
+    assert not EntropyBand(0.0, roles={"kuhn_poker/first": 0.0}).on
+    assert EntropyBand(0.0, roles={"kuhn_poker/first": 0.1}).on
+    wrong = config(objective={"epo": 0.4, "epo_ends": {"kuhn_poker/third": 0.1}})
+    with pytest.raises(UsageError, match=r"objective\.epo_ends takes keys"):
+        check_config(wrong, run_roles(wrong))
 
 
 def test_the_teachers_weight_goes_geometrically_or_by_the_root_of_the_iteration():

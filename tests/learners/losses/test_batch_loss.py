@@ -204,6 +204,29 @@ def test_a_reference_is_needed_to_stay_near_it(lm, trajectories):
         BatchLoss(lm, None, batch_of(trajectories), BARE._replace(kl_reference=0.1), max_tokens=8192)
 
 
+def test_the_band_weighs_each_role_by_its_own_weight(lm, trajectories):
+    """The gradients of the roles' bands sum to that of one band for all, and a role of weight 0 has none."""
+
+    def found(band):
+        student = copied(lm)
+        losses = losses_of(student, batch_of(trajectories), BARE._replace(band=band))
+        losses.record_old(MetricSums())
+        return gradient(student, losses.losses(0, MetricSums()))[1]
+
+    roles = sorted({f"{t.game}/{t.role}" for t in trajectories})
+    off, both = found(EntropyBand(0.0)), found(EntropyBand(0.7, 1.0, 1.0))
+    named = found(EntropyBand(0.1, 1.0, 1.0, roles=dict.fromkeys(roles, 0.7)))
+    alone = [found(EntropyBand(0.0, 1.0, 1.0, roles={role: 0.7})) - off for role in roles]
+    rest = [found(EntropyBand(0.7, 1.0, 1.0, roles={role: 0.0})) - off for role in roles]
+    assert len(roles) == 2
+    for role, part, without in zip(roles, alone, rest, strict=True):
+        plays = any(t.turns for t in trajectories if f"{t.game}/{t.role}" == role)  # free replies: the first forfeits
+        assert (float(part.abs().max()) > 1e-3) == plays
+        torch.testing.assert_close(part + without, both - off, atol=2e-6, rtol=1e-4)
+    torch.testing.assert_close(sum(alone), both - off, atol=2e-6, rtol=1e-4)
+    torch.testing.assert_close(named, both, atol=1e-6, rtol=1e-5)
+
+
 def test_a_game_without_a_running_mean_has_no_band(lm, trajectories):
     sums = MetricSums()
     objective = BARE._replace(band=EntropyBand(1.0, 1.0, 1.0))

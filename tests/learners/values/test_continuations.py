@@ -4,10 +4,11 @@ import numpy as np
 import pyspiel
 import pytest
 
-from arena.records import MatchRequest
+from arena.records import Cast, MatchRequest, Reply, flatten_episodes
+from arena.samplers.scripted import Random, Script
 from arena.scheduler import play
 from games.common.seeds import derive_seed
-from games.registry import make_game
+from games.registry import make_game, with_submatches
 from league.config import RolesConfig
 from league.config.credit import CreditConfig
 from league.config.load import seat_roles
@@ -149,3 +150,84 @@ def test_rules_are_compared_where_nothing_is_enumerated():
     assert found[0].overall.cosine.mean > found[1].overall.cosine.mean > 0.2
     assert found[0].overall.wrong_sign == 0.0
     assert list(left_out) == ["gae_turn"]
+
+
+class Certain:
+    """Replies by what it sees alone, so that whatever goes on goes on alike."""
+
+    def sample(self, requests):
+        return [Reply(self._one(request)) for request in requests]
+
+    def _one(self, request):
+        if not request.legal:  # words: a task
+            return f"{derive_seed(request.observation) % 90 + 10} + 34"
+        if request.role.game == "sums" and derive_seed(request.game.task()) % 3:  # some are solved
+            return request.game.scripts()["optimal"](request.rng)
+        return sorted(request.legal, key=lambda text: derive_seed(request.observation, text))[0]
+
+
+def opened(game, engine, matches):
+    """Return matches of a game that opens others, flat, by index; and how more of them are played."""
+    names = with_submatches([game])
+    roles = {name: seat_roles(RolesConfig(), make_game(name).spec) for name in names}
+    seats = {name: make_game(name).spec.seats for name in names}
+    cast = tuple(Cast(name, ("main",) * seats[name], (True,) * seats[name]) for name in names[1:])
+
+    def played(requests):
+        return play(requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
+
+    players = ("main",) * seats[game], (True,) * seats[game]
+    requests = [MatchRequest(i, game, derive_seed("d", i), derive_seed("s", i), *players, cast=cast) for i in matches]
+    flat = flatten_episodes(played(requests))
+    trajectories = to_trajectories(flat, roles.__getitem__, dict.fromkeys(names, 1.0))
+    return trajectories, {episode.request.index: episode for episode in flat}, played
+
+
+OPENING = ["lookup_chain", "propose_sums(tasks=2)", "advised(repeated_kuhn_poker(hands=1),form=1)"]
+
+
+@pytest.mark.parametrize("game", OPENING)
+def test_submatches_and_who_opens_them_go_on_with_what_the_opener_makes_of_it(game):
+    """With certain players every continuation is the match again: values are what was paid from the turn on."""
+    trajectories, by_index, played = opened(game, Certain(), range(12))
+    assert any(t.parent is not None and t.match_return for t in trajectories)
+    scales = dict.fromkeys(with_submatches([game]), 1.0)
+    continued = ContinuationValues(Continuations(played, 2, matches=by_index), by_index, scales)
+    for one, values in zip(trajectories, continued.estimate(trajectories), strict=True):
+        left = [sum(one.rewards[k:]) for k in range(len(one.turns))]
+        assert values == pytest.approx(left)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("game", OPENING)
+def test_the_value_of_a_submatchs_first_turn_is_its_mean_return(game):
+    trajectories, by_index, played = opened(game, Random(), range(60))
+    scales = dict.fromkeys(with_submatches([game]), 1.0)
+    continued = ContinuationValues(Continuations(played, 4, 7, by_index), by_index, scales)
+    for below in (True, False):
+        part = [t for t in trajectories if (t.parent is not None) == below and t.turns]
+        values = np.array([values[0] for values in continued.estimate(part)])
+        apart = values - [t.match_return for t in part]
+        assert apart.std() > 0.0 or (game.startswith("advised") and not below)  # nobody reads the advice
+        by_root = {}
+        for t, difference in zip(part, apart, strict=True):
+            by_root.setdefault(t.root if t.root is not None else t.match, []).append(difference)
+        sums = np.array([sum(of_root) for of_root in by_root.values()])  # matches of one root are not independent
+        assert abs(sums.mean()) <= 4.0 * sums.std() / np.sqrt(len(sums))
+
+
+def test_a_submatch_that_goes_on_otherwise_is_paid_by_what_its_opener_makes_of_that():
+    """Workers and planners at random, who go on without a mistake: a worker that answers is paid 0.1 + 0.4 + 0.5."""
+    trajectories, by_index, _ = opened("lookup_chain", Random(), range(40))
+    _, _, played = opened("lookup_chain", Script("optimal"), [])
+    workers = [t for t in trajectories if t.parent is not None]
+    scales = {"lookup_chain": 1.0, workers[0].game: 1.0}
+    continued = ContinuationValues(Continuations(played, 1, matches=by_index), by_index, scales)
+    before = [[other.parent for other in workers[:number]].count(t.parent) for number, t in enumerate(workers)]
+    early = [t for t, number in zip(workers, before, strict=True) if number == 0]  # nobody was wrong before
+    values = [values[0] for values in continued.estimate(early)]
+    assert len(values) > 10
+    assert values == pytest.approx([1.0] * len(values))
+    assert min(t.match_return for t in early) < 0.5
+    later = [values[0] for values in continued.estimate([t for t in workers if t not in early])]
+    assert {round(value, 9) for value in later} == {0.6, 1.0}  # right itself, whatever others made of the match

@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.learning.trajectories import credit, trajectory, turn
+from support.source import ROOT
 
-from arena.records import MatchRequest, Reply, TokenTrace
+from arena.records import Cast, MatchRequest, Reply, TokenTrace
+from arena.samplers.scripted import Random
 from arena.scheduler import play
+from arena.submatches import middle, positions
 from games.common.errors import UsageError
-from games.registry import make_game
+from games.registry import make_game, with_submatches
 from league.config import RolesConfig
-from league.config.checks.features import most_retries
+from league.config.checks.features import most_retries, most_turns
 from league.config.load import load, run_roles, seat_roles
 from league.config.matchmaking import BranchingConfig
 from league.lab.credit.accuracy import batch_gradient
@@ -28,7 +31,6 @@ from league.population.matchmaking.branching import (
     ForkLimits,
     branch_points,
     fork_requests,
-    prefix_of,
 )
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
@@ -36,6 +38,7 @@ from league.training.evidence.branched import _after_fork, entropies_of
 from league.training.evidence.turn_positions import locate
 from learners.advantages.forks import FORKABLE, share_among_forks
 from learners.trajectories import return_scale, to_trajectories
+from roles.cards import load_roles
 from roles.replies import format_reply
 
 GAMES = ("kuhn_poker", "tiny_hanabi", "tic_tac_toe", "hex(board_size=3)", "repeated_kuhn_poker(hands=2)")
@@ -94,7 +97,7 @@ def test_forks_never_cost_more_than_the_budget_and_repeat_nothing(game, retries,
     assert len({point.episode.request.index for point in points}) == len(points)  # one point a match
     for number, fork in enumerate(forks):
         episode, turn = points[number // width]
-        assert fork.request.prefix == prefix_of(points[number // width])
+        assert fork.request.prefix == middle(*points[number // width]).prefix
         assert fork.request.fork == (episode.request.index, turn)
         assert fork.request.deal_seed == episode.request.deal_seed
         if turn < len(episode.turns) and fork.turns:
@@ -202,9 +205,9 @@ def expected_gradient(courses, select):
 def expected_family(courses, origin, turn):
     if turn is None:
         return gradient_of([origin])
-    total, prefix = Counter(), prefix_of(BranchPoint(origin, turn))
+    total, prefix = Counter(), middle(origin, turn).prefix
     for course in courses:
-        if prefix_of(BranchPoint(course, turn)) == prefix:
+        if middle(course, turn).prefix == prefix:
             (request,) = fork_requests([BranchPoint(origin, turn)], 1, 0, 1_000)
             fork = _after_fork(course._replace(request=request, turns=course.turns[turn:]), origin, turn)
             for key, value in gradient_of([origin, fork]).items():
@@ -369,3 +372,37 @@ def test_a_free_replys_entropy_is_its_mean_surprisal():
 def test_what_cannot_be_branched_is_refused_with_what_to_set(overrides, message):
     with pytest.raises(UsageError, match=message):
         run_roles(load("pocket-returns", ["branching.rule=entropy", *overrides]))
+
+
+@pytest.mark.parametrize("game", ["lookup_chain", "propose_sums(tasks=2)", "repeated_kuhn_poker(hands=3)"])
+def test_matches_that_open_others_or_have_texts_written_are_forked_at_every_turn(game):
+    """What a seat is paid before its branch point and after it sums to the fork's return, whoever else is paid."""
+    names = with_submatches([game])
+    roles = {name: load_roles(make_game(name).spec) for name in names}
+    if game.startswith("repeated"):
+        roles = {game: load_roles(make_game(game).spec, ROOT / "tests" / "data" / "slots")}
+    seats = {name: len(roles[name]) for name in names}
+    cast = tuple(Cast(name, ("a",) * seats[name], (True,) * seats[name]) for name in names[1:])
+    engine = Random()
+
+    def goes(requests):
+        return play(requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
+
+    players = ("a",) * seats[game], (True,) * seats[game]
+    origins = goes([MatchRequest(i, game, i, i, *players, cast=cast) for i in range(8)])
+    points = [BranchPoint(origin, turn) for origin in origins for turn in range(len(origin.turns))]
+    forks = goes(fork_requests(points, 1, 3, 100))
+    most = most_turns(make_game(game).spec, roles[game])
+    for point, fork in zip(points, forks, strict=True):
+        origin, turn = point
+        after = _after_fork(fork, origin, turn)
+        assert turn + len(fork.turns) <= most
+        *_, position = zip(range(turn + 1), positions(make_game(game), origin), strict=False)
+        for seat in range(seats[game]):
+            before = position[1].returns()[seat] * any(t.seat == seat for t in origin.turns[:turn])
+            rest = sum(t.reward for t in after.turns if t.seat == seat)
+            if any(t.seat == seat for t in after.turns):
+                assert before + rest == pytest.approx(fork.returns[seat])
+    assert any(
+        fork.turns[0].reply != point.episode.turns[point.turn].reply for point, fork in zip(points, forks, strict=True)
+    )
