@@ -52,9 +52,7 @@ FORMER: Mapping[str, Former] = {
     "prediction.most_tokens": Former(128, "Of one text 128 tokens are predicted."),
     "distil.prompts": Former(256, "A step of distilling takes 256 situations."),
     "descent.density": Former(0.2, "TIES-Merging keeps a fifth of each parent's changes, as its paper does."),
-    "descent.noise": Former(
-        0.1, "A crossing varies by 0.1; a plugin's rule (league show docs families) may do more."
-    ),
+    "descent.noise": Former(0.1, "A crossing varies by 0.1; a plugin's rule (league show docs families) may do more."),
     "matchmaking.beaten": Former(0.3, "AlphaStar's exploiters are met again below a win rate of 0.3."),
     "matchmaking.forgotten": Former(0.7, "AlphaStar's past mains are met again below a win rate of 0.7."),
     "matchmaking.pfsp_weighting": Former("hard", _PFSP),
