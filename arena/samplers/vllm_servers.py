@@ -97,14 +97,12 @@ class _Server:
         self.places = asyncio.Semaphore(most)  # connections
 
         async def load(weights: Weights) -> None:
-            self.holds = ""
             await exchange(self, weights)
-            self.holds = weights.name
 
         async def nothing(_bare: bool) -> None:
             """Do nothing: the base and its adapters are in memory together."""
 
-        self.holds = ""  # the whole model that it holds
+        self.holds = ""  # the whole model that it has or was chosen for
         self.weight_lock, self.bare_lock = WeightLock[Weights](load), WeightLock[bool](nothing)
         self.process: subprocess.Popen[bytes] | None = None
         self.killer: subprocess.Popen[bytes] | None = None
@@ -326,7 +324,13 @@ class VllmServers:
         name = f"{self._prefix}-{weights.number}" if self._shape.adapters else weights.name
         having = [server for server in up if server.has(name, weights.bare)]
         best = min(having, key=lambda server: server.load, default=least)
-        return best if best.load - least.load < SPREAD else least
+        chosen = best if best.load - least.load < SPREAD else least
+        if not self._shape.adapters:
+            chosen.holds = name
+        elif not chosen.has(name, weights.bare):
+            chosen.loaded[name] = asyncio.create_task(self._load(chosen, name, weights.folder))
+            chosen.loaded[name].add_done_callback(_seen)
+        return chosen
 
     async def _ask(
         self, server: _Server, weights: Weights, body: dict[str, Any], params: Mapping[str, Any]
@@ -341,7 +345,7 @@ class VllmServers:
             await asyncio.wait([asked, server.gone], return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 raise _Lost(server.gone.result())
-            answer = asked.result()
+            answer: Completed = asked.result()
             server.last, server.answered, self._deaths = loop.time(), server.answered + 1, 0
             return answer
         except OSError as error:
@@ -381,10 +385,11 @@ class VllmServers:
     async def _adapter(self, server: _Server, weights: Weights) -> str:
         """Return an adapter's name on a server, which has loaded it."""
         name = f"{self._prefix}-{weights.number}"
-        if name not in server.loaded:
-            server.loaded[name] = asyncio.create_task(self._load(server, name, weights.folder))
+        loading = server.loaded.get(name)
+        if loading is None:
+            raise RetryableError(f"{server.name} has just lost {name}.")
         try:
-            await asyncio.shield(server.loaded[name])
+            await asyncio.shield(loading)
         except (RetryableError, ServerError, OSError):
             server.loaded.pop(name, None)
             raise
@@ -445,7 +450,7 @@ class VllmServers:
             await writer.drain()
             return await _answer(wire, reader)
         except h11.RemoteProtocolError as error:
-            raise RetryableError(f"{address.host} does not speak HTTP: {error}") from error
+            raise RetryableError(f"{address.host} broke off, or does not speak HTTP: {error}") from error
         finally:
             writer.close()
 
@@ -459,6 +464,12 @@ class VllmServers:
 
 
 _ASKED = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Take a task's error, which nobody may wait for any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _all(coroutines: Any) -> None:
