@@ -60,8 +60,9 @@ def test_missing_gpus_of_a_cluster_are_refused():
     check_cluster(config, 1, [Resources(64.0, 8.0)])
 
 
+NEGOTIATION = '"simple_negotiation(goods=2,stock=1,most=3,turns=3,form=1)"'
 DRY = [
-    "model={source=\"pocket\", hidden_size=32, layers=2, intermediate_size=64, vocabulary=420, device=\"cpu\"}",
+    'model={source="pocket", hidden_size=32, layers=2, intermediate_size=64, vocabulary=420, device="cpu"}',
     "engine.kind=torch",
     "optimizer.processes=1",
     "optimizer.sharded=false",
@@ -81,7 +82,7 @@ DRY = [
     [
         (
             "spiral-4b",
-            ["games={kuhn_poker={matches=4}, tic_tac_toe={matches=2}, leduc_poker={matches=2}}"],
+            [f"games.{game}.matches=4" for game in ("kuhn_poker", "tic_tac_toe", NEGOTIATION)],
             {"main"},
         ),
         ("mgrpo-4b", ['games={"lookup_chain(people=6,relations=2)"={matches=16}}'], {"main", "sub"}),
