@@ -62,7 +62,7 @@ class Logprob(NamedTuple):
     logprob: float
 
 
-class Completed(NamedTuple):
+class SampledTokens(NamedTuple):
     """A completion, as vLLM's own objects have it."""
 
     token_ids: tuple[int, ...]
@@ -144,7 +144,7 @@ class VllmServers:
         """Start a coroutine on the thread."""
         return self._thread.submit(coroutine)
 
-    async def generate(self, ids: Tokens, weights: Weights, **params: Any) -> Completed:
+    async def generate(self, ids: Tokens, weights: Weights, **params: Any) -> SampledTokens:
         """See ``Vllm``."""
         body = {"prompt": list(ids), **params, **_ASKED, "ignore_eos": True, "add_special_tokens": False}
         tried: list[_Server] = []
@@ -157,7 +157,7 @@ class VllmServers:
                 if len(tried) == ATTEMPTS:
                     raise ServerError(self._mask(f"{ATTEMPTS} servers failed, the last one: {error}")) from error
 
-    async def generate_alone(self, ids: Tokens, weights: Weights, **params: Any) -> Completed:
+    async def generate_alone(self, ids: Tokens, weights: Weights, **params: Any) -> SampledTokens:
         """Ask again: a server lets nobody empty its cache of keys and values, so the prompt is given one of its own."""
         return await self.generate(ids, weights, **params, cache_salt=uuid4().hex)
 
@@ -334,7 +334,7 @@ class VllmServers:
 
     async def _ask(
         self, server: _Server, weights: Weights, body: dict[str, Any], params: Mapping[str, Any]
-    ) -> Completed:
+    ) -> SampledTokens:
         """Return what a server answers. Raises RetryableError if another should be asked."""
         loop = asyncio.get_running_loop()
         if not server.load:
@@ -345,7 +345,7 @@ class VllmServers:
             await asyncio.wait([asked, server.gone], return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 raise _Lost(server.gone.result())
-            answer: Completed = asked.result()
+            answer: SampledTokens = asked.result()
             server.last, server.answered, self._deaths = loop.time(), server.answered + 1, 0
             return answer
         except OSError as error:
@@ -356,7 +356,7 @@ class VllmServers:
 
     async def _complete(
         self, server: _Server, weights: Weights, body: dict[str, Any], params: Mapping[str, Any]
-    ) -> Completed:
+    ) -> SampledTokens:
         if not self._shape.adapters:
             async with server.weight_lock.using(weights):
                 return await self._post(server, body | {"model": server.base}, params)
@@ -365,7 +365,7 @@ class VllmServers:
         async with server.bare_lock.using(weights.bare):
             return await self._post(server, body | {"model": model}, params)
 
-    async def _post(self, server: _Server, body: dict[str, Any], params: Mapping[str, Any]) -> Completed:
+    async def _post(self, server: _Server, body: dict[str, Any], params: Mapping[str, Any]) -> SampledTokens:
         status, answer = await self._http(server, "POST", "/v1/completions", body)
         if status == 404:  # it was started anew and has lost its adapters
             server.loaded.pop(body["model"], None)
@@ -494,7 +494,7 @@ async def _answer(wire: h11.Connection, reader: asyncio.StreamReader) -> tuple[i
             return status, b"".join(parts)
 
 
-def read_completion(answer: bytes, params: Mapping[str, Any], server: str) -> Completed:
+def read_completion(answer: bytes, params: Mapping[str, Any], server: str) -> SampledTokens:
     """Return the completion in an answer of ``/v1/completions``. Raises RetryableError if it is not what was asked."""
     try:
         [choice] = json.loads(answer)["choices"]
@@ -515,7 +515,7 @@ def read_completion(answer: bytes, params: Mapping[str, Any], server: str) -> Co
             f"{server} sent what is no completion with token ids and log-probs ({type(error).__name__}: {error}). It "
             "must be vLLM 0.32 or newer, started with --logprobs-mode processed_logprobs --max-logprobs -1."
         ) from error
-    return Completed(tuple(ids), tuple(positions))
+    return SampledTokens(tuple(ids), tuple(positions))
 
 
 def _require(condition: bool, what: str) -> None:
