@@ -44,7 +44,7 @@ class Wire:
         self.behave, self.adapters, self.asked, self.silent = behave, {}, [], threading.Event()
         self.events, self.lock, self.free = [], threading.Lock(), threading.Event()
         self.free.set()
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"wire": self}))
+        self.http = _Http(("127.0.0.1", 0), type("Bound", (_Handler,), {"wire": self}))
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -82,6 +82,10 @@ class Wire:
         self.free.set()
         self.http.shutdown()
         self.http.server_close()
+
+
+class _Http(ThreadingHTTPServer):
+    request_queue_size = 128
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -186,6 +190,7 @@ def test_a_popular_adapter_is_loaded_on_several_servers_and_a_rare_one_on_one(en
     assert where == {"/adapters/1": 2, "/adapters/2": 1}
     shares = [len(wire.asked) for wire in wires]
     assert abs(shares[0] - shares[1]) <= 2 * vllm_servers.SPREAD
+    assert sum(shares) == 42  # each was asked once
 
 
 @pytest.mark.thorough
@@ -213,7 +218,9 @@ def test_a_server_that_has_lost_its_adapters_is_given_them_again(engine, wires):
     for wire in wires:
         wire.adapters.clear()
     assert ask(engine, adapter(1))[0].token_ids == (5,)
+    before = sum(len(wire.asked) for wire in wires)
     assert ask(engine, adapter(1))[0].token_ids == (5,)
+    assert sum(len(wire.asked) for wire in wires) == before + 1
 
 
 def test_no_server_left_is_an_error_that_names_them(wires, tmp_path):
