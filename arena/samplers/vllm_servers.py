@@ -254,7 +254,7 @@ class VllmServers:
             if status is not None or loop.time() > deadline:
                 raise ServerError(self._not_started(server, status))
             await asyncio.sleep(LOOK / 2)
-        status, listed = await self._http(server, "GET", "/v1/models")
+        status, listed = await asyncio.wait_for(self._http(server, "GET", "/v1/models"), self._pool.timeout)
         try:
             models = json.loads(listed)["data"]
             server.base = next(model["id"] for model in models if not model.get("parent"))
