@@ -28,7 +28,7 @@ from arena.lm.tokenization import MAX_CACHED_PROMPTS, ChatTokenizer
 from arena.match_rng import MatchRng
 from arena.records import Reply, ReplyRequest, TokenTrace
 from arena.samplers.trie_sampling import sample_on_trie, tempered
-from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights, last_lines
+from arena.samplers.vllm_shape import Vllm, VllmShape, Weights, last_lines
 from arena.samplers.vllm_weights import PlayerWeights
 from games.common.errors import UsageError
 from roles.chat_text import as_chat
@@ -43,15 +43,24 @@ MIN_TEMPERATURE = 0.01  # vLLM raises lower temperatures to this one
 class VllmLM:
     """A sampler for language models in one vLLM engine. Players are added as live models or registered as folders."""
 
-    def __init__(self, base: str | Path | None, tokenizer: ChatTokenizer, shape: VllmShape) -> None:
-        """Take the base of all adapters (None: players are whole models). vLLM is started at the first request."""
-        self._base, self.tokenizer, self._shape = base, tokenizer, shape
+    def __init__(
+        self,
+        base: str | Path | None,
+        tokenizer: ChatTokenizer,
+        shape: VllmShape,
+        start: Callable[[str | Path, VllmShape, Path], Vllm] | None = None,
+    ) -> None:
+        """Take the base of all adapters (None: players are whole models). vLLM is started at the first request.
+
+        ``start(source, shape, log)`` starts it or finds it; None: in processes of this one's.
+        """
+        self._base, self.tokenizer, self._shape, self._start = base, tokenizer, shape, start or _process
         self._nodes: dict[tuple[str, Tokens, Tokens], asyncio.Task[tuple[float, ...]]] = {}
         self._prompts: dict[Any, Tokens] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="league-vllm-"))
-        self._weights = PlayerWeights(base, shape, self._folder)
+        self._weights = PlayerWeights(base, shape, self._folder, self._forget)
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
-        self._process: VllmProcess | None = None
+        self._process: Vllm | None = None
         atexit.register(self.close)
 
     def add(self, player: str, lm: LanguageModel) -> None:
@@ -129,13 +138,17 @@ class VllmLM:
             self._process.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _vllm(self, weights: Weights) -> VllmProcess:
+    def _forget(self, weights: Weights) -> None:
+        if self._process is not None:
+            self._process.forget(weights)
+
+    def _vllm(self, weights: Weights) -> Vllm:
         """Return vLLM, started on the base or, if there is none, on the first request's weights."""
         if self._process is None:
             source = self._base or weights.folder
             log = self._folder / "vllm.log"
             try:
-                self._process = VllmProcess(source, self._shape, log)
+                self._process = self._start(source, self._shape, log)
             except Exception as error:
                 sentence = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
                 raise EngineError(f"{sentence}{last_lines(log)}") from error
@@ -240,6 +253,12 @@ class VllmLM:
         if reply.trace is not None:
             self.tokens += len(reply.trace.prompt_ids) + len(reply.trace.reply_ids)
         return reply
+
+
+def _process(source: str | Path, shape: VllmShape, log: Path) -> Vllm:
+    from arena.samplers.vllm_process import VllmProcess  # takes many seconds to import, and servers need no vLLM here
+
+    return VllmProcess(source, shape, log)
 
 
 def _results(futures: Sequence[Future[_T]]) -> list[_T]:

@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from itertools import count
 from multiprocessing import active_children, resource_tracker
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from arena.event_loop import LoopThread
 from arena.lm.chunks import Tokens
+from arena.samplers.vllm_shape import VllmShape, Weights
 from arena.samplers.weight_lock import WeightLock
 from games.common.child_processes import end_with_this
 
@@ -40,32 +41,6 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 _T = TypeVar("_T")
 CHECK_INTERVAL = 1.0  # seconds between two checks that vLLM is alive
-LOG_LINES = 12  # of vLLM's own that are shown where it could not be started
-
-
-class VllmShape(NamedTuple):
-    """Sizes of one engine."""
-
-    adapters: bool  # True: LoRA adapters on one base; False: whole models, one at a time
-    max_loras: int = 4  # adapters in one batch
-    max_lora_rank: int = 16
-    cached_adapters: int = 8  # adapters in CPU memory
-    max_model_len: int = 2048  # tokens of a prompt and its reply
-    dtype: str = "float32"
-    memory_share: float = 0.9  # share of a GPU's memory
-    kv_gib: float | None = None  # GiB of keys and values; None: what ``memory_share`` leaves
-    sleep: bool = False  # free the GPU's memory in ``sleep``; without a GPU nothing is freed
-
-
-class Weights(NamedTuple):
-    """A version of a player's weights, in a folder."""
-
-    name: str  # unique, never reused
-    number: int  # from 1; unique, never reused
-    player: str
-    folder: Path
-    bare: bool = False  # the base of adapters by itself, without one
-    version: int | None = None  # of weights in training: ``LanguageModel.version``
 
 
 class VllmProcess:
@@ -111,6 +86,9 @@ class VllmProcess:
                 return await self._generate(ids, lora, params)
         async with self._weight_lock.using(weights):
             return await self._generate(ids, None, params)
+
+    def forget(self, weights: Weights) -> None:
+        """Do nothing: vLLM drops the adapter that was least recently used."""
 
     async def sleep(self) -> None:
         """Sleep until the next request: weights move to CPU memory, the cache is lost. No request may be pending."""
@@ -238,9 +216,3 @@ def _block_sigint() -> None:
     """Block Ctrl-C in the processes that this thread starts: the run handles it, and may finish its iteration first."""
     resource_tracker.ensure_running()  # first, because its start unblocks the signal again
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
-
-def last_lines(log: Path) -> str:
-    """Return the end of what vLLM's processes wrote, as the end of an error's text."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    return "".join(f"\n  {line}" for line in lines[-LOG_LINES:])

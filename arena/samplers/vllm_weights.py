@@ -12,16 +12,21 @@ from pathlib import Path
 from arena.lm.finite import check_weights
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import is_adapter, read_shape
-from arena.samplers.vllm_process import VllmShape, Weights
+from arena.samplers.vllm_shape import VllmShape, Weights
 from games.common.errors import UsageError, unknown_name
 
 
 class PlayerWeights:
     """The present weights of each player, and earlier weights for matches under way that began with them."""
 
-    def __init__(self, base: str | Path | None, shape: VllmShape, folder: Path) -> None:
-        """Take the engine's base (None: players are whole models) and a folder for versions of live models."""
-        self._base, self._shape, self._folder = base, shape, folder
+    def __init__(
+        self, base: str | Path | None, shape: VllmShape, folder: Path, gone: Callable[[Weights], None]
+    ) -> None:
+        """Take the engine's base (None: players are whole models) and a folder for versions of live models.
+
+        ``gone`` is told the weights whose folder is about to be removed.
+        """
+        self._base, self._shape, self._folder, self._gone = base, shape, folder, gone
         self._live: dict[str, LanguageModel] = {}
         self._sources: dict[str, Callable[[], Path]] = {}
         self._current: dict[str, Weights] = {}  # by player
@@ -59,7 +64,7 @@ class PlayerWeights:
 
     def forget(self, player: str) -> None:
         """Remove a player that ``keep`` added, and its weights."""
-        shutil.rmtree(self._current.pop(player).folder)
+        self._remove(self._current.pop(player))
 
     def refresh(self) -> None:
         """Use the live models' present weights from now on."""
@@ -117,9 +122,13 @@ class PlayerWeights:
             self._drop(before)
 
     def _drop(self, weights: Weights) -> None:
-        """Remove old weights of a live player that are not pinned; vLLM drops them by itself."""
+        """Remove old weights of a live player that are not pinned."""
         if weights.player in self._live and not self._pins[weights.name] and self._current[weights.player] != weights:
-            shutil.rmtree(weights.folder)
+            self._remove(weights)
+
+    def _remove(self, weights: Weights) -> None:
+        self._gone(weights)
+        shutil.rmtree(weights.folder)
 
     def _check(self, player: str, folder: Path, bare: bool = False) -> None:
         """Raise UsageError for weights that are not finite, or an adapter of too high a rank."""

@@ -121,7 +121,7 @@ def beside_vllm(setup: Setup, report: Report) -> None:
 def _asleep(setup: Setup) -> dict[str, float]:
     """Return the seconds in which vLLM falls asleep and plays again, and the bytes that it gives back meanwhile."""
     from arena.samplers.vllm_lm import VllmLM
-    from arena.samplers.vllm_process import VllmShape
+    from arena.samplers.vllm_shape import VllmShape
     from benchmarks.speed.vllm_engine import play_matches
 
     lm = random_model(QWEN3_06B, "cpu", "bfloat16")

@@ -21,7 +21,7 @@ from arena.lm.language_model import LanguageModel
 from arena.lm.lora import Adapters, AdapterShape
 from arena.records import Episode, TokenTrace
 from arena.samplers.vllm_lm import VllmLM
-from arena.samplers.vllm_process import VllmShape
+from arena.samplers.vllm_shape import VllmShape
 from benchmarks.speed.sampler import GAME, pocket_model
 from benchmarks.speed.workload import match_requests, play_all
 from games.registry import make_game

@@ -20,7 +20,7 @@ from typing import Any
 
 from arena.records import Episode
 from arena.samplers.vllm_lm import VllmLM
-from arena.samplers.vllm_process import VllmShape
+from arena.samplers.vllm_shape import VllmShape
 from benchmarks.speed import vllm_adapters
 from benchmarks.speed.sampler import GAME, pocket_model
 from benchmarks.speed.timing import print_figures, speed_parser, spread

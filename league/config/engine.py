@@ -5,6 +5,7 @@ beside the one that plays, here (``[async_learners]``) or on a cluster (``[clust
 from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
@@ -39,11 +40,36 @@ class VllmSettings(Section):
     )
 
 
+class VllmServerSettings(Section):
+    """Servers of vLLM's, started here or given; their sizes are those of ``engine.vllm``."""
+
+    replicas: Positive = Field(1, description="servers that are started here")
+    tensor_parallel: Positive = Field(1, description="GPUs of each of them")
+    urls: tuple[str, ...] = Field((), description="servers that others keep, in place of those; they read our folders")
+    timeout: float = Field(
+        600.0, gt=0.0, description="seconds without an answer after which a server is replaced or, if given, left out"
+    )
+    key_variable: str | None = Field(None, description="environment variable with the key of the given servers")
+
+    @field_validator("urls")
+    @classmethod
+    def _addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            if not url.startswith(("http://", "https://")) or not urlsplit(url).hostname:
+                raise ValueError(f"{url!r} is no address of a server. Give one such as 'http://localhost:8000'")
+        if len(set(urls)) < len(urls):
+            raise ValueError("a server is given twice. Give each once")
+        return urls
+
+
 class EngineConfig(Section):
     """Which engine samples replies, and a table for each engine that has settings."""
 
-    kind: EngineName = Field("torch", description="torch: in this process; vllm: in processes of its own")
+    kind: EngineName = Field(
+        "torch", description="torch: in this process; vllm: in processes of its own; vllm_server: servers"
+    )
     vllm: VllmSettings = VllmSettings()
+    vllm_server: VllmServerSettings = VllmServerSettings()
 
     @property
     def in_process(self) -> bool:

@@ -48,7 +48,7 @@ def adapter_folders(adapters, tmp_path_factory):
 def engine(base_folder, adapter_folders):
     """Return vLLM with half as many adapter slots as there are adapters, and the base as a player."""
     from arena.samplers.vllm_lm import VllmLM
-    from arena.samplers.vllm_process import VllmShape
+    from arena.samplers.vllm_shape import VllmShape
 
     shape = VllmShape(adapters=True, max_loras=4, max_lora_rank=8, max_model_len=1024)
     engine = VllmLM(base_folder, ChatTokenizer.read(base_folder), shape)

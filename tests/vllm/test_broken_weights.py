@@ -63,7 +63,7 @@ def test_finite_weights_that_compute_nan_are_refused_by_what_they_compute(form, 
 def small_engine(base_folder, adapter_folders, huge_folder):
     """Return vLLM with room for so few keys and values that every block of them is soon used again."""
     from arena.samplers.vllm_lm import VllmLM
-    from arena.samplers.vllm_process import VllmShape
+    from arena.samplers.vllm_shape import VllmShape
 
     shape = VllmShape(adapters=True, max_lora_rank=8, max_model_len=1024, kv_gib=0.01)
     engine = VllmLM(base_folder, ChatTokenizer.read(base_folder), shape)

@@ -15,7 +15,7 @@ os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 def main():
     from support.matches.kuhn import kuhn_matches, kuhn_pocket, played, roles_for
     from arena.samplers.vllm_lm import VllmLM
-    from arena.samplers.vllm_process import VllmShape
+    from arena.samplers.vllm_shape import VllmShape
     lm = kuhn_pocket(hidden_size=128)
     engine = VllmLM(None, lm, VllmShape(adapters=False, max_model_len=1024))
     engine.add("live", lm)

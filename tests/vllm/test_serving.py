@@ -11,7 +11,8 @@ from support.models.adapters import scrambled
 from support.models.pocket import allowed_tokens, plain_logprobs
 
 from arena.lm.lora import AdapterShape
-from arena.samplers.vllm_process import _errors_to, last_lines
+from arena.samplers.vllm_process import _errors_to
+from arena.samplers.vllm_shape import last_lines
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game

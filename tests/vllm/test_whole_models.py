@@ -25,7 +25,7 @@ def models():
 def started(models, tmp_path_factory):
     """Return the engine, and the processes that it has; another engine's may be there too."""
     from arena.samplers.vllm_lm import VllmLM
-    from arena.samplers.vllm_process import VllmShape
+    from arena.samplers.vllm_shape import VllmShape
 
     folder = tmp_path_factory.mktemp("frozen")
     models["frozen"].save(folder)

@@ -8,7 +8,7 @@ DOORS = {
     "vllm": ["arena/samplers/vllm_process.py"],
     "httpx2": ["arena/samplers/openai_api.py"],
     "uvicorn": ["arena/serving/web_server.py", "league/cli/python/openenv_server.py"],
-    "h11": ["arena/serving/web_server.py"],
+    "h11": ["arena/serving/web_server.py", "arena/samplers/vllm_servers.py"],
     "starlette": ["arena/serving/web_pages.py"],
     "ray": ["arena/cluster/ray_cluster.py", "learners/rllib/best_response.py"],
     "tensorboard": ["league/training/board/event_file.py", "league/training/board/server.py"],

@@ -7,9 +7,11 @@ league's own. Slow imports happen where an engine is made, so that looking up na
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,7 +19,7 @@ from games.common.errors import UsageError
 from games.common.registry import Entry, Registry
 from league.config import RunConfig
 from league.config.context import RunContext
-from league.config.engine import VLLM_RANKS, EngineConfig, VllmSettings
+from league.config.engine import VLLM_RANKS, EngineConfig, VllmServerSettings, VllmSettings
 from league.config.load import validate
 from league.population.models.source import model_folder
 from league.population.players.adapter_slots import AdapterSlots, adapter_slots
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from arena.records import Reply, ReplyRequest
     from arena.samplers.torch_lm import LoadsWeights, TorchLM
     from arena.samplers.vllm_lm import VllmLM
+    from arena.samplers.vllm_shape import VllmShape
 
 
 class ModelEngine(Protocol):
@@ -240,13 +243,41 @@ def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:
 
 def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
     logging.getLogger("vllm").addHandler(logging.NullHandler())  # or its warnings are printed while it is imported
+    from arena.samplers.vllm_lm import VllmLM
+    from arena.samplers.vllm_process import VllmProcess  # takes many seconds to import
+
+    tokenizer, base = source()
+    return VllmLM(base, tokenizer, _vllm_shape(config, tokenizer, base), VllmProcess)
+
+
+def _make_vllm_servers(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
+    from arena.samplers.vllm_lm import VllmLM
+    from arena.samplers.vllm_servers import ServerPool, VllmServers
+
+    settings, (tokenizer, base) = config.engine.vllm_server, source()
+    key = os.environ.get(settings.key_variable, "") if settings.key_variable else ""
+    pool = ServerPool(settings.replicas, settings.tensor_parallel, settings.urls, settings.timeout, key, _server_gpus())
+    return VllmLM(base, tokenizer, _vllm_shape(config, tokenizer, base), partial(VllmServers, pool=pool))
+
+
+def _server_gpus() -> tuple[str, ...]:
+    """Return the GPUs for servers of ours, the last ones first: the first ones are the learner's. (): a processor."""
+    import torch  # slow to import
+
+    if not torch.cuda.is_available():
+        return ()
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices = named.split(",") if named else [str(index) for index in range(torch.cuda.device_count())]
+    return tuple(reversed(devices))
+
+
+def _vllm_shape(config: RunConfig, tokenizer: ChatTokenizer, base: Path | str | None) -> VllmShape:
     from transformers import AutoConfig
 
-    from arena.samplers.vllm_lm import VllmLM
-    from arena.samplers.vllm_process import VllmShape  # takes many seconds to import
+    from arena.samplers.vllm_shape import VllmShape
 
-    settings, (tokenizer, base) = config.engine.vllm, source()
-    shape = VllmShape(
+    settings = config.engine.vllm
+    return VllmShape(
         adapters=base is not None,
         max_loras=1 if base is None else adapter_slots(config, AutoConfig.from_pretrained(base)).number,
         max_lora_rank=settings.max_lora_rank,
@@ -257,7 +288,6 @@ def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
         kv_gib=settings.kv_cache_gib,
         sleep=settings.sleep,
     )
-    return VllmLM(base, tokenizer, shape)
 
 
 def _fit_vllm(config: RunConfig) -> RunConfig:
@@ -271,6 +301,34 @@ def _check_vllm(config: RunConfig, policies: Iterable[str]) -> None:
     _check_vllm_policies(config, list(policies))
     if config.engine.vllm.sleep:
         _check_vllm_sleep(config)
+
+
+def _check_vllm_servers(config: RunConfig, policies: Iterable[str]) -> None:
+    import torch  # slow to import
+
+    names, servers = list(policies), config.engine.vllm_server
+    _check_vllm_policies(config, names)
+    if config.engine.vllm.sleep:
+        raise UsageError("engine.vllm.sleep = true, but servers keep their memory. Set it to false.")
+    variable = servers.key_variable
+    if variable is not None and not os.environ.get(variable):
+        raise UsageError(f"engine.vllm_server.key_variable = {variable!r}, but that variable is not set. Set it.")
+    if servers.urls:
+        whole = [name for name in names if not config.policy(name).adapted]
+        if whole:
+            raise UsageError(
+                f"policies.{whole[0]}.weights = 'full', but a server that others keep (engine.vllm_server.urls) takes "
+                "adapters alone. Set it to 'lora', or engine.vllm_server.urls = [], so that servers are started here."
+            )
+        return
+    require_engine("vllm", "engine.kind =")
+    wanted, here = servers.replicas * servers.tensor_parallel, torch.cuda.device_count()
+    if here and wanted > here:
+        raise UsageError(
+            f"engine.vllm_server asks for {wanted} GPUs ({servers.replicas} replicas of {servers.tensor_parallel}), "
+            f"and {here} are here. Set engine.vllm_server.replicas = {max(here // servers.tensor_parallel, 1)}, or a "
+            "lower tensor_parallel."
+        )
 
 
 def _check_vllm_policies(config: RunConfig, policies: Sequence[str]) -> None:
@@ -359,6 +417,19 @@ ENGINES: Registry[EngineKind] = Registry(
             package=EnginePackage(
                 "vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see: league show docs engines"
             ),
+            server=Server.ITS_OWN,
+            wants_gpu=True,
+        ),
+        "vllm_server": EngineKind(
+            _make_vllm_servers,
+            settings=VllmServerSettings,
+            check=_check_vllm_servers,
+            description="vLLM behind HTTP: servers that are started here, or that others keep",
+            streams=True,
+            separate_process=True,
+            fit=_fit_vllm,
+            check_context=_check_vllm_context,
+            slots=adapter_slots,
             server=Server.ITS_OWN,
             wants_gpu=True,
         ),

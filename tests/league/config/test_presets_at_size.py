@@ -11,6 +11,8 @@ from league.config.load import load
 from league.training.backends.placement import check_cluster
 from league.training.board.metrics_log import read_metrics
 from league.training.loop.session import train
+from league.training.sizing.facts import ASSUMED_RATES, parse_gpus, shape_of
+from league.training.sizing.plan import plan, usual_tokens
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +58,51 @@ def test_missing_gpus_of_a_cluster_are_refused():
     with pytest.raises(UsageError, match=r"has 4 GPUs, but \[cluster\] asks for 8: 4 engines of 1 and 4 learners of 1"):
         check_cluster(config, 1, [Resources(64.0, 4.0)])
     check_cluster(config, 1, [Resources(64.0, 8.0)])
+
+
+NEGOTIATION = '"simple_negotiation(goods=2,stock=1,most=3,turns=3,form=1)"'
+DRY = [
+    'model={source="pocket", hidden_size=32, layers=2, intermediate_size=64, vocabulary=420, device="cpu"}',
+    "engine.kind=torch",
+    "optimizer.processes=1",
+    "optimizer.sharded=false",
+    "optimizer.micro_batch_tokens=2048",
+    "iterations=1",
+    "snapshot_every=1",
+    "threads=1",
+    "roles.max_reply_tokens=8",
+    "evaluation.matches=2",
+    "cold_start={matches=8, steps=4}",
+]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("preset", "matches", "policies"),
+    [
+        (
+            "spiral-4b",
+            [f"games.{game}.matches=4" for game in ("kuhn_poker", "tic_tac_toe", NEGOTIATION)],
+            {"main"},
+        ),
+        ("mgrpo-4b", ['games={"lookup_chain(people=6,relations=2)"={matches=16}}'], {"main", "sub"}),
+    ],
+)
+def test_a_papers_preset_fits_eight_cards_and_runs_dry(preset, matches, policies, tmp_path):
+    """A model of Qwen3's shape with two layers plays here, and learns in another process for each learner."""
+    config = load(preset, ["threads=1"])
+    made = plan(config, shape_of(config), parse_gpus("8xH100"), ASSUMED_RATES, usual_tokens(config))
+    assert made.fits, made.misfits
+    check_cluster(config, len(policies), [Resources(64.0, 8.0)])
+    assert train(load(preset, [*DRY, *matches]), tmp_path / "run").finished
+    learned = {path.name.rpartition("-")[0] for path in (tmp_path / "run" / "population").glob("*-000001")}
+    assert learned == policies
+
+
+def test_the_papers_presets_hold_what_the_papers_state():
+    spiral, mgrpo = load("spiral-4b", ["threads=1"]), load("mgrpo-4b", ["threads=1"])
+    assert sum(game.matches for game in spiral.games.values()) == 128
+    assert (spiral.iterations, spiral.optimizer.learning_rate, spiral.optimizer.inner_steps) == (400, 1e-6, 2)
+    assert (spiral.credit.rule, spiral.policies["main"].weights, spiral.matchmaking.self_play) == ("rae", "full", 1.0)
+    assert (mgrpo.credit.rule, mgrpo.matchmaking.group_size) == ("m_grpo", 8)
+    assert set(mgrpo.async_learners.processes) == {"main", "sub"}

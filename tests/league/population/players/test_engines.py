@@ -101,3 +101,36 @@ def test_a_run_is_refused_before_it_starts(changes, message, tmp_path):
 
 def test_vllm_that_is_not_installed_is_refused():
     assert "vLLM is not installed" in refusal(config(*VLLM), ["main"])
+
+
+GIVEN = 'engine.vllm_server.urls=["http://localhost:8000"]'
+
+
+def test_servers_that_others_keep_take_adapters_and_need_no_vllm_here(monkeypatch):
+    monkeypatch.delenv("LEAGUE_TEST_KEY", raising=False)
+    given = ["engine.kind=vllm_server", GIVEN]
+    check_engine(config(*given, "policies.main.weights=lora"), ["main"])
+    with pytest.raises(UsageError, match=r"policies.main.weights = 'full', .* Set it to 'lora'"):
+        check_engine(config(*given, "policies.main.weights=full"), ["main"])
+    locked = config(*given, "policies.main.weights=lora", "engine.vllm_server.key_variable=LEAGUE_TEST_KEY")
+    with pytest.raises(UsageError, match=r"'LEAGUE_TEST_KEY', but that variable is not set"):
+        check_engine(locked, ["main"])
+    monkeypatch.setenv("LEAGUE_TEST_KEY", "sk-0123456789abcdef")
+    check_engine(locked, ["main"])
+    with pytest.raises(UsageError, match=r"servers keep their memory\. Set it to false"):
+        check_engine(config(*given, "policies.main.weights=lora", "engine.vllm.sleep=true"), ["main"])
+
+
+@pytest.mark.parametrize("urls", ['["localhost:8000"]', '["http://"]', '["http://a:1", "http://a:1"]'])
+def test_addresses_that_are_none_are_refused(urls):
+    with pytest.raises(UsageError, match=r"Give one such as|Give each once"):
+        config("engine.kind=vllm_server", f"engine.vllm_server.urls={urls}")
+
+
+def test_more_servers_than_gpus_are_refused_with_the_number_that_fits(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr("league.population.players.model_engine.is_installed", lambda _: True)
+    many = ["engine.kind=vllm_server", "policies.main.weights=lora", "engine.vllm_server.tensor_parallel=2"]
+    check_engine(config(*many, "engine.vllm_server.replicas=2"), ["main"])
+    with pytest.raises(UsageError, match=r"asks for 6 GPUs .* Set engine.vllm_server.replicas = 2"):
+        check_engine(config(*many, "engine.vllm_server.replicas=3"), ["main"])
