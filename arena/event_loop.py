@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+AGAIN = 1.0  # seconds after which what was cancelled and goes on is cancelled again
 
 
 class LoopThread:
@@ -42,8 +43,10 @@ class LoopThread:
         self._loop.close()
 
     async def _end(self, cleanup: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
+        tasks = waiting = asyncio.all_tasks() - {asyncio.current_task()}
+        while waiting:  # asyncio.wait_for of Python 3.11 may swallow a cancellation, so that one may not be enough
+            for task in waiting:
+                task.cancel()
+            _, waiting = await asyncio.wait(waiting, timeout=AGAIN)
         await asyncio.gather(*tasks, return_exceptions=True)
         await cleanup()
