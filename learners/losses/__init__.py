@@ -45,6 +45,7 @@ KEYS = (  # of [objective], beside the settings of our own surrogates
     "entropy_end",
     "epo",
     "epo_end",
+    "epo_ends",
     "magnet",
     "magnet_end",
     "magnet_every",

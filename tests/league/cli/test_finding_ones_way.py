@@ -57,6 +57,7 @@ NAMED_BY_USERS = (
     "prediction.tools.roles",
     "shaping.preferred.roles",
     "shaping.agreement.roles",
+    "objective.epo_ends",
 )  # tables of keys of theirs
 
 

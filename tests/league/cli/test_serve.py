@@ -68,7 +68,7 @@ def served(run_dir, tmp_path_factory):
                 start_long_reply(stack.enter_context(socket.create_connection(("127.0.0.1", port_of(said)))))
             time.sleep(0.5)
             process.send_signal(signal.SIGINT)
-            assert process.wait(5) == 0  # though 512 replies of 900 tokens were under way
+            assert process.wait(15) == 0  # though 512 replies of 900 tokens were under way
         assert process.stdout.read() == "\nThe server has stopped.\n"
     finally:
         process.kill()

@@ -70,7 +70,6 @@ def test_a_game_that_cannot_be_enumerated_is_played_on_from_its_turns(capsys):
         (["kuhn_poker", "-o", "picture.pdf"], "a picture is a .png or .svg file"),
         (["kuhn_poker", "--batch", "12"], "--batch 12 is not a multiple of --group 8"),
         (["kuhn_poker", "--rules", "malt"], "whole trees"),
-        (["lookup_chain", "--rules", "mars"], "lookup_chain"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(words, told, capsys):

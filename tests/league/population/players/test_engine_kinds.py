@@ -131,10 +131,12 @@ def test_a_setting_of_one_engine_is_not_one_of_all(key):
     assert load("pocket-returns", ["engine.vllm.max_loras=8"]).engine.vllm.max_loras == 8
 
 
-# Where an engine may be named: its entry, its settings, the server that its makers ship, and what only it needs.
+# Where an engine may be named: its entry, its settings, the server that its makers ship, and what only it needs. A
+# trainer is called torch too.
 MAY_NAME = {
     Path(model_engine.__file__),
     *(ROOT / "league" / name for name in ("config/engine.py", "cli/playing/serve.py")),
+    *(ROOT / "league" / name for name in ("config/learning.py", "training/learning/trainers.py")),
 }
 FILES = [
     path
