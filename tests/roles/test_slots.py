@@ -110,11 +110,15 @@ def test_a_text_that_is_none_of_the_choices_fills_nothing():
 
 
 def test_each_reflection_belongs_to_the_attempt_that_it_was_written_in():
-    """Four attempts: one text before each of the last three, and no more, though the rule is asked at every turn."""
-    spec = make_game("retried(sums,attempts=4,pays=0)").spec
+    """Four attempts of several turns each: one text of a seat before its first turn in each of the last three."""
+    spec = make_game("retried(tic_tac_toe,attempts=4,pays=0)").spec
     table = {"rule": "reflection", "choices": ("carry",)}
-    role = with_slots(load_roles(spec)[0], "{notes}\n{observation}\nLegal: {legal}", notes=table)
-    [episode] = matches(spec.name, [Random()], (role,))
-    attempts = [turn.observation.split("Attempt ")[-1][0] for turn in episode.turns if not turn.tool]
-    assert sorted({*attempts}) == ["1", "2", "3", "4"]
-    assert sum(bool(turn.tool) for turn in episode.turns) == 3
+    prompt = "{notes}\n{observation}\nLegal: {legal}"
+    roles = tuple(with_slots(role, prompt, notes=table) for role in load_roles(spec))
+    [episode] = matches(spec.name, [Random(), Random()], roles)
+    for seat in (0, 1):
+        turns = [turn for turn in episode.turns if turn.seat == seat]
+        attempts = [turn.observation.split("Attempt ")[-1][0] for turn in turns if not turn.tool]
+        assert sorted({*attempts}) == ["1", "2", "3", "4"]
+        assert all(attempts.count(attempt) >= 2 for attempt in attempts)
+        assert sum(bool(turn.tool) for turn in turns) == 3
