@@ -117,7 +117,7 @@ class _Planner:
 
     def __init__(self, config: RunConfig, shape: Shape, gpus: Gpus, rates: Rates, tokens: Tokens) -> None:
         self._config, self._shape, self._gpus, self._rates, self._tokens = config, shape, gpus, rates, tokens
-        self._policies = [name for name in config.policies if not config.policy(name).frozen] or ["main"]
+        self._policies = _trained(config)
         first = config.policy(self._policies[0])
         self._rank = first.rank if first.adapted else None
         model = config.model_of(self._policies[0])
@@ -241,7 +241,7 @@ class _Planner:
         return each * (bool(objective.magnet) + reference + 2 * means)
 
     def _shards(self) -> int:
-        return self._learners if self._config.optimizer.sharded else 1
+        return max(self._learners // _groups(self._config), 1) if self._config.optimizer.sharded else 1
 
     def _driver(self) -> Part:
         """Return the driver's main memory: its copy of each policy, with the optimiser's state unless it is sharded."""
@@ -344,7 +344,7 @@ def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
     """
     cluster, processes = config.cluster, config.optimizer.processes
     engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
-    learners = processes * cluster.learner_gpus
+    learners = _groups(config) * processes * cluster.learner_gpus
     if count == 1 or not engines or not learners or cluster.placement == "shared":
         return (count, count, True) if engines else (1, min(processes, count), True)
     playing = min(max(round(count * engines / (engines + learners)), 1), count - 1)
@@ -423,6 +423,16 @@ def _with_mending(made: RunPlan, config: RunConfig, shape: Shape, gpus: Gpus, to
     return replace(made, misfits=tuple(f"{sentence}, and a card has {card}: {advice}" for sentence in made.misfits))
 
 
+def _trained(config: RunConfig) -> list[str]:
+    return [name for name in config.policies if not config.policy(name).frozen] or ["main"]
+
+
+def _groups(config: RunConfig) -> int:
+    """Return how many learners there are, each of ``optimizer.processes`` processes: policies may learn apart."""
+    apart = config.async_learners.processes
+    return len(apart) if isinstance(apart, dict) else len(_trained(config)) if apart == "each" else 1
+
+
 def plan_here(config: RunConfig, shape: Shape) -> RunPlan | None:
     """Return a run's plan on the cards that it asks for, each like this machine's; None where those are not known."""
     card = this_machine(config.model.device)
@@ -430,7 +440,7 @@ def plan_here(config: RunConfig, shape: Shape) -> RunPlan | None:
         return None
     cluster, processes = config.cluster, config.optimizer.processes
     engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
-    asked = math.ceil(engines + processes * cluster.learner_gpus) if engines else processes
+    asked = math.ceil(engines + _groups(config) * processes * cluster.learner_gpus) if engines else processes
     return plan(config, shape, Gpus(max(asked, 1), card))
 
 

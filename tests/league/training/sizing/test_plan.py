@@ -48,6 +48,11 @@ def test_cards_are_divided_as_the_cluster_is():
         (4, 4, False),
         (32, 32, False),
     ]
+    apart = load("mgrpo-4b", ["threads=1"])
+    assert split(apart, 8) == (4, 4, False), "four play, two policies learn on two each"
+    each = load("mgrpo-4b", ["threads=1", "async_learners.processes=each", "optimizer.processes=1"])
+    assert split(each, 6) == (4, 2, False)
+    assert split(load("mgrpo-4b", ["threads=1", "async_learners.processes=none"]), 6) == (4, 2, False)
     made = planned()
     engine, learner, _ = made.parts
     assert engine.bytes <= 0.9 * H100.memory < engine.bytes + made.shape.kv_bytes() * (256 + 1024)
