@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Episode, TokenTrace, Turn
@@ -76,16 +77,28 @@ def find_turn(run: RunFiles, query: Mapping[str, str]) -> FoundTurn:
 
 
 def _tokenizer(run: RunFiles, trace: TokenTrace) -> Tokenizer | None:
-    """Return the tokenizer of the snapshots; None where none is stored with them."""
+    """Return the tokenizer of the snapshots, or of the base that they adapt; None where none is stored."""
     from tokenizers import Tokenizer
 
     known = {snapshot.id: snapshot for snapshot in run.snapshots()}
     same = [snapshot for snapshot in run.snapshots() if trace.snapshot in (snapshot.id, snapshot.policy)]
     for snapshot in [*same[:1], *known.values()][:2]:
-        path = snapshot.path / "tokenizer.json"
+        path = _folder(snapshot.path) / "tokenizer.json"
         if path.is_file():
             return run.of_file("tokenizer", path, lambda path=path: Tokenizer.from_file(str(path)))  # type: ignore[misc]
     return None
+
+
+def _folder(snapshot: Path) -> Path:
+    """Return the folder that has a snapshot's tokenizer: its own, or its base's."""
+    if (snapshot / "tokenizer.json").is_file() or not (snapshot / "adapter_config.json").is_file():
+        return snapshot
+    from arena.lm.lora import adapter_base  # torch is slow to import
+
+    try:
+        return Path(adapter_base(snapshot))
+    except UsageError:  # its tokens are shown by their numbers
+        return snapshot
 
 
 def _text(tokenizer: Tokenizer | None, token: int) -> str:

@@ -4,8 +4,10 @@ import http.client
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 from arena.records import EndReason, Episode, MatchRequest, TokenTrace, Turn
 from games.common.errors import UsageError
@@ -16,9 +18,12 @@ from league.lab.look.matches import why_nothing
 from league.lab.look.one_file import look_page
 from league.lab.look.run_files import LoggedCurve, RunFiles
 from league.lab.look.server import LookServer
+from league.lab.look.tokens import _folder, _text, _tokenizer
 from league.lab.look.views import as_json, view
 from league.population.storage.sampled_matches import load_samples, sample_files
 from league.theory.exact.exploitability import head_to_head, uniform_table
+
+OLDER = Path(__file__).parents[3] / "data" / "older-runs" / "adapted"
 
 
 @pytest.fixture(scope="module")
@@ -214,3 +219,22 @@ def test_the_door_needs_the_token_this_machines_name_and_no_other_page(run):
         assert asked(server, f"{own}/api/begin", "POST", post, "[]")[0] == 400
         told = asked(server, f"{own}/api/begin", "POST", post, '{"snapshot": "main-000001", "game": "go"}')[2]
         assert "main-000040" in json.loads(told)["error"]  # the nearest name
+
+
+def test_tokens_of_an_adapters_matches_are_words_of_its_base():
+    """The tokenizer is the base's; an adapter that does not say its base, or whose base is gone, leaves numbers."""
+    run = RunFiles(OLDER, "adapted")
+    snapshot = run.snapshots()[0]
+    [tokenizer] = {(snapshot.path / "../../base/tokenizer.json").resolve()}
+    known = Tokenizer.from_file(str(tokenizer))
+    ids = tuple(known.encode("bet", add_special_tokens=False).ids)
+    found = _tokenizer(run, TokenTrace(snapshot.id, (1,), ids, (-0.5,) * len(ids), None))
+    assert "".join(_text(found, token) for token in ids).strip() == "bet"
+
+
+def test_an_adapter_without_a_base_has_numbers_for_tokens(tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    assert _folder(tmp_path) == tmp_path
+    (tmp_path / "adapter_config.json").write_text("no json")
+    assert _folder(tmp_path) == tmp_path
+    assert _text(None, 7) == "#7"
