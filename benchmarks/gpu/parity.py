@@ -1,4 +1,4 @@
-"""Checks that a device agrees with a CPU in log-probs and gradients, and that learner and sampler agree in log-probs."""
+"""Checks that a device agrees with a CPU in log-probs and gradients, and learner with sampler in log-probs."""
 
 from __future__ import annotations
 
