@@ -46,10 +46,11 @@ class Case(NamedTuple):
 
 
 CASES = (
+    Case(QWEN3_4B, True, True, 8192, 256),
+    Case(QWEN3_06B, False, True, 32_768, 512),
+    Case(QWEN3_06B, True, False, 8192, 256, compiled=True),
     Case(QWEN3_06B, True, False, 8192, 256),
     Case(QWEN3_06B, False, False, 8192, 256),
-    Case(QWEN3_4B, True, True, 8192, 256),
-    Case(QWEN3_06B, True, False, 8192, 256, compiled=True),
     Case(QWEN3_06B, True, True, 32_768, 512),
     Case(QWEN3_4B, True, False, 8192, 256),
     Case(SMOLLM2, True, False, 8192, 256),
