@@ -136,7 +136,7 @@ def test_what_was_measured_stays_when_the_time_is_over(tmp_path):
 
 def test_a_case_that_does_not_fit_into_memory_is_told_and_the_next_begins(tmp_path):
     def part(_, report):
-        with report.telling_of_memory("large"):
+        with report.telling_of_failures("large"):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
         report.case(key="small")
 
