@@ -43,7 +43,7 @@ setup(
             "lab/look/static/*",
         ],
     },
-    entry_points={"console_scripts": ["league = league.cli:main"]},
+    entry_points={"console_scripts": ["league = league.cli:command"]},
     # Ranges stay open here; constraints.txt pins what the Makefile installs.
     install_requires=[
         "torch>=2.11",

@@ -11,7 +11,7 @@ h heads of width d, k bytes of a token's keys and values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 CONTEXT = 512  # tokens, of which half are a prompt's
 RANK = 32
@@ -198,8 +198,7 @@ def pass_bytes(
     tokens: int,
     scored: int,
     *,
-    lora: bool,
-    full: bool,
+    trained: Literal["adapter", "all", "shards"],
     checkpointing: bool,
     bytes_each: int,
     on_gpu: bool,
@@ -207,14 +206,14 @@ def pass_bytes(
     """Return what one pass holds beside the state.
 
     A layer keeps what its backward pass needs; with checkpointing its input, and one layer all of that at a time.
-    Logits exist for some tokens at once. With ``full`` weights that are not shards, the gradients of the table of
-    embeddings and of the head exist once more while they are added.
+    Logits exist for some tokens at once. Where ``all`` weights are trained, the gradients of the table of embeddings
+    and of the head exist once more while they are added; of shards, ``gathered_bytes`` counts them.
     """
-    layer = kept_bytes(shape, tokens, bytes_each, lora=lora)
+    layer = kept_bytes(shape, tokens, bytes_each, lora=trained == "adapter")
     kept = layer + shape.layers * tokens * bytes_each * shape.hidden if checkpointing else shape.layers * layer
     most, tensors = LOGITS[on_gpu]
     logits = 4.0 * tensors * min(scored * shape.vocabulary, max(most, shape.vocabulary))
-    return kept + logits + (2.0 * bytes_each * shape.head_weights if full else 0.0)
+    return kept + logits + (2.0 * bytes_each * shape.head_weights if trained == "all" else 0.0)
 
 
 def kept_bytes(shape: Shape, tokens: int, bytes_each: int, *, lora: bool) -> float:

@@ -12,7 +12,7 @@ import league
 
 league.check_for_command()  # now that the current folder is out of the way
 
-from league.cli import main  # noqa: E402
+from league.cli import command  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -22,8 +22,8 @@ from benchmarks.speed.timing import Figures, print_figures, ratios, speed_parser
 # Prints processor seconds of this process, and of those that it has waited for, after the run's own output.
 _PROGRAM = """
 import json, os, sys
-from league.cli import main
-status = main(sys.argv[1:])
+from league.cli import command
+status = command()
 times = os.times()
 print(json.dumps([times.user + times.system, times.children_user + times.children_system]))
 sys.exit(status)

@@ -250,3 +250,13 @@ def test_the_board_serves_and_stops(run_dir):
         assert "http://localhost:" in address
         process.send_signal(2)  # Ctrl-C
         assert process.wait(timeout=20) == 0
+
+
+def test_the_command_searches_for_garbage_seldom_and_not_at_its_end():
+    """To import torch took a second more, and to end another."""
+    program = """import gc; from league.cli import command
+status = command()
+print(gc.get_freeze_count() > 0, *gc.get_threshold(), status)"""
+    words = [sys.executable, "-c", program, "show", "presets"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["True", "100000", "50", "100", "0"]

@@ -53,7 +53,7 @@ def test_a_layer_keeps_what_the_formula_says(family, lora, dtype, bytes_each):
 def test_an_h100_took_what_the_formula_says(weights, lora):
     cases = json.loads(H100.read_text())["parts"]["update"]["cases"]
     measured = next(case for case in cases if case["key"] == f"update/Qwen3-0.6B/{weights}/8192")
-    kinds = {"lora": lora, "full": not lora, "checkpointing": False, "bytes_each": 2, "on_gpu": True}
+    kinds = {"trained": "adapter" if lora else "all", "checkpointing": False, "bytes_each": 2, "on_gpu": True}
     one = pass_bytes(QWEN3_06B, measured["pass_tokens"], measured["pass_tokens"] // 2, **kinds)
     held = state_bytes(QWEN3_06B, rank=RANK if lora else None, bytes_each=2)
     assert held + one == pytest.approx(measured["peak_memory"], rel=0.1)
