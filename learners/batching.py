@@ -142,7 +142,8 @@ def pack(
             packed.weights.append([])
             continue
         turns += sum([weight != 0.0 for weight in turn_weights_NK[index]])
-        scale = loss_weights.get(root_game_of(trajectory), 1.0)
+        games = trajectory.game, root_game_of(trajectory)
+        scale = loss_weights.get(games[1], 1.0)
         trajectory_evidence = Evidence() if evidence is None else evidence[index]
         scaled_K = [scale * weight for weight in weights_K]
         packed.weights.append(scaled_K)
@@ -153,10 +154,22 @@ def pack(
                 continue
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
-            places_K.append(_add_turn(rows, trajectory, trace, turn.reply, credit, merge))
-    choice = tuple([packing.row._replace(draws=tuple(packing.draws.values())) for packing in rows.choice.values()])
-    free = tuple([packing.row._replace(draws=tuple(packing.draws.values())) for packing in rows.free.values()])
-    return packed._replace(batch=TrainBatch(policy, choice, free, turns, tuple(snapshots)))
+            distinct = None if merge else len(rows.choice) + len(rows.free)
+            if trace.mask is None:
+                places_K.append(_add_free(rows.free, games, trajectory.role, trace, credit, distinct))
+            elif len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
+                places_K.append(None)
+            else:
+                known = id(trace), turn.reply, games, distinct
+                choice = rows.of_trace.get(known)
+                if choice is None:
+                    choice = _choice_of(rows.choice, games, trajectory.role, trace, turn.reply, distinct)
+                    rows.of_trace[known] = choice
+                _add_choice(choice, credit)
+                places_K.append(choice.place)
+    choices = tuple([packing.finished() for packing in rows.choice.values()])
+    free = tuple([packing.finished() for packing in rows.free.values()])
+    return packed._replace(batch=TrainBatch(policy, choices, free, turns, tuple(snapshots)))
 
 
 RowT = TypeVar("RowT", ChoiceRow, FreeRow)
@@ -168,15 +181,19 @@ class _Packing(Generic[RowT]):
 
     index: int  # among the rows of its form
     row: RowT
-    draws: dict[tuple[int, tuple[float, ...]], Draw]  # by reply and log-probs
+    draws: dict[tuple[int, tuple[float, ...]], list[float]]  # turns, gain and loss, by reply and log-probs
+
+    def finished(self) -> RowT:
+        """Return the row with its draws."""
+        return self.row._replace(draws=tuple([Draw(*key, *numbers) for key, numbers in self.draws.items()]))
 
 
 class _Choice(NamedTuple):
     """Where a turn that chose a reply goes."""
 
-    packing: _Packing[ChoiceRow]
-    sampled: tuple[float, ...]  # the sampler's log-prob of the reply (nats)  # [1]
+    row: ChoiceRow
     place: ReplyPlace
+    draw: list[float]  # turns, gain and loss of the reply's draws with these log-probs
 
 
 class _Rows(NamedTuple):
@@ -207,38 +224,10 @@ def _credits(evidence: Evidence, advantages_K: Sequence[float], weights_K: Seque
     ]
 
 
-def _add_turn(
-    rows: _Rows, trajectory: Trajectory, trace: TokenTrace, reply: str, credit: _Credit, merge: bool
-) -> ReplyPlace | None:
-    """Add a turn to its prompt's row, or to a new row if turns are not merged; return where it went."""
-    distinct = None if merge else len(rows.choice) + len(rows.free)
-    games = trajectory.game, root_game_of(trajectory)
-    if trace.mask is None:
-        truncation = Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
-        sampling = trace.temperature, truncation
-        key: object = (*games, trace.snapshot, trace.prompt_ids, trace.reply_ids, *sampling, distinct)
-        free = _add_free(rows.free, key, games, trace, truncation, credit)
-        rows.free[key].row = _of_role(rows.free[key].row, trajectory.role)
-        return ReplyPlace(free, 0, free=True)
-    if len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
-        return None
-    known = (id(trace), reply, *games, distinct)
-    choice = rows.of_trace.get(known)
-    if choice is None:
-        choice = rows.of_trace[known] = _choice_of(rows.choice, games, trace, reply, distinct)
-    choice.packing.row = _of_role(choice.packing.row, trajectory.role)
-    _add_choice(choice, credit)
-    return choice.place
-
-
-def _of_role(row: RowT, role: str) -> RowT:
-    """Return a row with the role of its first turn."""
-    return row if row.role else row._replace(role=role)
-
-
 def _choice_of(
     rows: dict[object, _Packing[ChoiceRow]],
     games: tuple[str, str],
+    role: str,
     trace: TokenTrace,
     reply: str,
     distinct: int | None,
@@ -249,36 +238,43 @@ def _choice_of(
     packing = rows.get(key)
     if packing is None:
         zeros = [0.0] * len(mask)
-        row = ChoiceRow(*games, trace.prompt_ids, mask, trace.temperature, zeros, zeros[:], zeros[:], zeros[:])
+        row = ChoiceRow(
+            *games, trace.prompt_ids, mask, trace.temperature, zeros, zeros[:], zeros[:], zeros[:], (), role
+        )
         packing = rows[key] = _Packing(len(rows), row, {})
-    return _Choice(packing, (sum(trace.logprobs),), ReplyPlace(packing.index, mask.index(reply), free=False))
+    drawn = mask.index(reply)
+    draw = packing.draws.setdefault((drawn, (sum(trace.logprobs),)), [0.0, 0.0, 0.0])
+    return _Choice(packing.row, ReplyPlace(packing.index, drawn, free=False), draw)
 
 
 def _add_choice(choice: _Choice, credit: _Credit) -> None:
     """Add a turn to its row."""
-    packing, sampled, (_, drawn, _) = choice
-    row = packing.row
+    row, (_, drawn, _), draw = choice
     row.counts[drawn] += 1
     row.weights[drawn] += credit.weight
-    for reply, advantage in enumerate(credit.by_reply) if credit.by_reply else ((drawn, credit.advantage),):
-        (row.gains if advantage > 0 else row.losses)[reply] += advantage
-    _add_draw(packing.draws, drawn, sampled, credit)
+    if credit.by_reply:
+        for reply, advantage in enumerate(credit.by_reply):
+            (row.gains if advantage > 0 else row.losses)[reply] += advantage
+    else:
+        (row.gains if credit.advantage > 0 else row.losses)[drawn] += credit.advantage
+    _add_draw(draw, credit)
 
 
 def _add_free(
     rows: dict[object, _Packing[FreeRow]],
-    key: object,
     games: tuple[str, str],
+    role: str,
     trace: TokenTrace,
-    truncation: Truncation,
     credit: _Credit,
-) -> int:
-    """Add a turn to its row; return the row's index."""
+    distinct: int | None,
+) -> ReplyPlace:
+    """Add a turn to its row, or to a new one; return where it went."""
+    truncation = Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
+    key = (*games, trace.snapshot, trace.prompt_ids, trace.reply_ids, trace.temperature, truncation, distinct)
     packing = rows.get(key)
     if packing is None:
-        row = FreeRow(
-            *games, trace.prompt_ids, trace.reply_ids, trace.temperature, 0.0, 0.0, 0.0, 0.0, truncation=truncation
-        )
+        sums = 0.0, 0.0, 0.0, 0.0
+        row = FreeRow(*games, trace.prompt_ids, trace.reply_ids, trace.temperature, *sums, (), truncation, role)
         packing = rows[key] = _Packing(len(rows), row, {})
     row = packing.row
     packing.row = row._replace(
@@ -287,18 +283,17 @@ def _add_free(
         gain=row.gain + max(credit.advantage, 0.0),
         loss=row.loss + min(credit.advantage, 0.0),
     )
-    _add_draw(packing.draws, 0, trace.logprobs, credit)
-    return packing.index
+    _add_draw(packing.draws.setdefault((0, trace.logprobs), [0.0, 0.0, 0.0]), credit)
+    return ReplyPlace(packing.index, 0, free=True)
 
 
-def _add_draw(
-    draws: dict[tuple[int, tuple[float, ...]], Draw], reply: int, sampled: tuple[float, ...], credit: _Credit
-) -> None:
-    """Add a turn to the draws of its row that had the same log-probs."""
-    key = reply, sampled
-    _, _, turns, gain, loss = draws.get(key, (reply, sampled, 0.0, 0.0, 0.0))
-    gained, lost = max(credit.advantage, 0.0), min(credit.advantage, 0.0)
-    draws[key] = Draw(reply, sampled, turns + 1, gain + gained, loss + lost)
+def _add_draw(draw: list[float], credit: _Credit) -> None:
+    """Add a turn to the draws of its row that had the same log-probs: turns, gain and loss."""
+    draw[0] += 1
+    if credit.advantage > 0:
+        draw[1] += credit.advantage
+    else:
+        draw[2] += credit.advantage
 
 
 RowUnit = tuple[int, ...]  # the indices of rows that must go through the model in one pass

@@ -1,5 +1,6 @@
 """What several test files need: a small model, and a run directory as training leaves it, made in a second or two."""
 
+import gc
 import json
 import signal
 from importlib.util import find_spec
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.browser import open_chromium
 from support.models.pocket import plainly, pocket
+
+gc.set_threshold(100_000, 50, 100)  # as the commands have it (``league.cli.command``)
 
 GAME = "kuhn_poker"
 
