@@ -323,7 +323,8 @@ def _check_failures(match: _Match, role: str, error: EngineError) -> None:
         return
     counts = ", ".join(f"{number} for {name}" for name, number in Counter(match.failed).items())
     raise EngineError(
-        f"{error} Match {match.request.index} was begun {MAX_FAILURES} times with the same seeds and failed each time "
+        f"{error} Match {match.request.index} was started {MAX_FAILURES} times with the same seeds and failed each "
+        "time "
         f"({counts}), the last time for {role}."
     ) from cause
 

@@ -27,7 +27,7 @@ class Utility(StrEnum):
         return {
             Utility.ZERO_SUM: "zero-sum: what one seat wins the others lose",
             Utility.CONSTANT_SUM: "constant-sum: the seats share a fixed total",
-            Utility.GENERAL_SUM: "general-sum: every seat has a result of its own",
+            Utility.GENERAL_SUM: "general-sum: each seat has its own result",
             Utility.IDENTICAL: "common interest: all seats get the same",
         }[self]
 
@@ -77,7 +77,7 @@ class GameSpec:
         """What an exploitability of 0 says: in a game of common interest babbling has it too."""
         if self.competitive:
             return "0 is a Nash equilibrium"
-        return "what a seat gains by leaving alone; 0 does not mean that play is good"
+        return "what a seat gains by deviating alone; 0 does not mean that play is good"
 
 
 class Choices(NamedTuple):

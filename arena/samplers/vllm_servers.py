@@ -259,12 +259,12 @@ class VllmServers:
             models = json.loads(listed)["data"]
             server.base = next(model["id"] for model in models if not model.get("parent"))
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-            raise ServerError(f"{server.name} lists no model (status {status}): it is no vLLM server.") from None
+            raise ServerError(f"{server.name} lists no model (status {status}): it is not a vLLM server.") from None
         server.up = True
 
     def _not_started(self, server: _Server, status: int | None) -> str:
         if server.process is None:
-            return f"{server.name} does not answer. Start vLLM there, or take it out of engine.vllm_server.urls."
+            return f"{server.name} does not answer. Start vLLM there, or remove it from engine.vllm_server.urls."
         log = self._log.with_name(f"{self._log.stem}-{server.name.split()[-1]}{self._log.suffix}")
         said = f"exit status {status}" if status is not None else f"no answer within {START:.0f} seconds"
         return f"vLLM's server could not be started ({said}).{last_lines(log)}"
@@ -287,7 +287,7 @@ class VllmServers:
             elif server.process is not None and server.process.poll() is not None:
                 why = f"it ended (exit status {server.process.returncode})"
             elif server.up and not await self._healthy(server, self._pool.timeout):
-                why = "it did not answer whether it is well"
+                why = "it did not answer a health check"
             if not why:
                 continue
             self._give_up(server, why)
@@ -349,7 +349,7 @@ class VllmServers:
             server.last, server.answered, self._deaths = loop.time(), server.answered + 1, 0
             return answer
         except OSError as error:
-            raise _Lost(f"{server.name} broke off: {error}") from error
+            raise _Lost(f"{server.name} closed the connection: {error}") from error
         finally:
             server.load -= 1
             asked.cancel()
@@ -450,7 +450,7 @@ class VllmServers:
             await writer.drain()
             return await _answer(wire, reader)
         except h11.RemoteProtocolError as error:
-            raise RetryableError(f"{address.host} broke off, or does not speak HTTP: {error}") from error
+            raise RetryableError(f"{address.host} closed the connection, or does not speak HTTP: {error}") from error
         finally:
             writer.close()
 

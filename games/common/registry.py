@@ -69,7 +69,10 @@ class Entry(Generic[MakeT]):
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):
-            raise UsageError(f"needs = {self.needs!r} of a {type(self).__name__} is a word: write {{{self.needs!r}}}.")
+            raise UsageError(
+                f"needs = {self.needs!r} of a {type(self).__name__} is one string, where a set is "
+                f"needed: write {{{self.needs!r}}}."
+            )
         object.__setattr__(self, "needs", frozenset(self.needs))  # an entry is hashed, and a set cannot be
 
     @property

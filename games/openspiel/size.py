@@ -74,6 +74,6 @@ def _show_more(states: list[Any], renderer: Any, points: int) -> bool:
 def too_large(name: str, what: str, limit: int) -> NotEnumerable:
     """Return the error of a game with more than ``limit`` information states or histories."""
     return NotEnumerable(
-        f"{name} is too large to be enumerated: it has more than {limit:,} {what}. Choose a smaller game, or measure "
+        f"{name} is too large to enumerate: it has more than {limit:,} {what}. Choose a smaller game, or measure "
         "by matches instead."
     )

@@ -171,9 +171,7 @@ class TextArenaGame:
         read = self._read
         found = next((reply for reply in self._drawn(rng) if read(reply) is not None), None)
         if found is None:
-            raise UsageError(
-                f"{self.spec.name}: of many replies by lot none was legal; ask a language model to play it."
-            )
+            raise UsageError(f"{self.spec.name}: of many random replies, none was legal; let a language model play it.")
         return found
 
 

@@ -42,7 +42,7 @@ class Sums(TaskGame):
         if not match or len(match[1]) != len(match[2]) or len(match[1]) > self._most:
             raise ValueError(f"it is not NUMBER + NUMBER, of equally many digits, at most {self._most}")
         if max(match[1] + match[2]) >= str(self._base) and self._base < 10:
-            raise ValueError(f"it has a digit that base {self._base} has not")
+            raise ValueError(f"it has a digit that base {self._base} does not have")
         self._begin(tuple([(int(a), int(b)) for a, b in zip(match[1][::-1], match[2][::-1], strict=True)]))
 
     def task(self) -> str:

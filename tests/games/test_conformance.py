@@ -176,7 +176,7 @@ PLANTED = [  # a defect, the check that names it, and what its sentence says
     (PaysBoth, "utility", "returns are not zero-sum, as the spec says"),
     (PaysTwice, "rewards", "rewards sum to"),
     (Leaks, "hidden", "reads more, or may do something else, than its information_state"),
-    (SharesItsState, "copies", "a match moves with its copy"),
+    (SharesItsState, "copies", "a match changes with its copy"),
     (Shuffles, "steady", r"two looks at the same position differ in actions\(\)"),
     (Forgetful, "seeds", "the same seed and actions give another match after a reset"),
     (Ambiguous, "labels", r"labels are not distinct: \(high, high\)"),

@@ -189,7 +189,7 @@ def test_a_fault_is_found_in_a_game_that_has_it():
 
     found = faults(lambda: Cheat("cheat", Dice, Facts(least=-2, most=20)), outward=False)
     assert any("rewards sum to" in fault for fault in found)
-    assert any("a match moves with its copy" in fault for fault in found)
+    assert any("a match changes with its copy" in fault for fault in found)
 
     class Generous(JudgedArithmetic):
         def named_rewards(self):
