@@ -177,7 +177,11 @@ def suggest_fix(status: int | None, variable: str | None, *, passes: bool) -> st
             429: "Lower concurrency, or set requests_per_minute and tokens_per_minute.",
         }.get(status, "The server has a problem: try later.")
     field = "Fields that it does not know can be left out (leave_out), and others added (body)."
-    key = f"Check the key in {variable}." if variable else "It needs a key: name its environment variable as key_variable."
+    key = (
+        f"Check the key in {variable}."
+        if variable
+        else "It needs a key: name its environment variable as key_variable."
+    )
     return {
         400: field,
         401: key,

@@ -244,7 +244,7 @@ ASKED = [AskedReply((1, 2, 3), (4, 5)), AskedReply((1, 2), (7,))]
         ),
         ("rubbish", r"was to score replies for policy 'main', and answered: Proto deserialization failed"),
         ("fewer", r"scored 1 of 2 replies"),
-        ("nan", r"gave nan as a log-prob, which is none"),
+        ("nan", r"gave nan as a log-prob, which is impossible"),
     ],
 )
 def test_a_server_that_fails_is_told_in_a_sentence(base, fault, said):

@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace) -> DistilReport:
     name, _, which = arguments.source.partition("@")
     path = find_run(name)
     if path is None:
-        raise unknown_name("run", name, run_names(), "Write RUN@mixture; runs are made by `league train`.")
+        raise unknown_name("run", name, run_names(), "Write RUN@mixture; `league train` makes runs.")
     if which not in ("", "mixture"):
         raise UsageError(
-            f"{arguments.source}: {which} is a single snapshot, which needs no distilling. Write {name}@mixture."
+            f"{arguments.source}: {which} is a single snapshot, which needs no distillation. Write {name}@mixture."
         )
     folder = folder_to_fill(arguments.out, "-o")
     check_unused(folder)
@@ -112,7 +112,7 @@ def print_report(report: DistilReport, console: Console) -> None:
 
 def _sentence(result: GameResult) -> str:
     """Return a sentence on how near a model is in one game, and its value there."""
-    what = "its table at all information states" if result.exact else "what it says in matches with itself"
+    what = "its table over all information states" if result.exact else "its replies in matches with itself"
     words = (
         f"{short_name(result.game)}: KL of the mixture ({what}) to the model {result.kl_before:.2g} → "
         f"{result.kl_after:.2g} nats a situation"

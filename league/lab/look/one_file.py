@@ -1,6 +1,5 @@
-"""The whole walk in one file: what the page would ask a server is asked beforehand, and stands in the page.
-
-Bounded: a run of any length gives a page of some megabytes. What is left out says so where it would be.
+"""The whole page in one file: what it would ask a server is computed beforehand and stored in it. The size is bounded:
+a run of any length gives a page of a few megabytes. What is left out is marked where it would be.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class _Feed:
     def stop_following(self) -> None:
         """Forget what is recorded of versions to come."""
         if not self._versions.to_come:
-            raise RuntimeError("The stream of matches has come to a stop: nothing is under way and nothing can begin.")
+            raise RuntimeError("The stream of matches has come to a stop: no match is running and none can start.")
         self._versions.to_come.clear()
 
     def _first_to_come(self) -> int:

@@ -314,7 +314,7 @@ class _Planner:
         flight = min(config.in_flight, matches)
         if replies and flight / self._engines > replies:
             self._warnings.append(
-                f"{flight:,} matches in flight, of which {replies * self._engines:,} fit: the others wait; set "
+                f"{flight:,} matches in flight, of which {replies * self._engines:,} fit; the others wait; set "
                 f"in_flight = {replies * self._engines}, or roles.max_reply_tokens lower"
             )
         total = max(play, learn)

@@ -78,7 +78,7 @@ def served(run_dir, tmp_path_factory):
 def test_it_says_what_to_type_and_that_works(served, run_dir):
     first, ask, curl, play, match = served.said
     assert first == f"{run_dir}@main-000010 is served at {served.url} as the model main-000010. Ctrl-C stops it."
-    assert ask == "Ask it as kuhn_poker/first was asked in training:"
+    assert ask == "Ask it what kuhn_poker/first was asked in training:"
     words = shlex.split(curl)
     assert words[:3] == ["curl", "-s", f"{served.url}/chat/completions"]
     body = json.loads(words[-1])

@@ -53,8 +53,7 @@ def test_a_family_takes_what_is_like_its_own_entries_and_refuses_what_is_not(fam
 def test_needs_that_are_a_word_are_not_taken_for_its_letters():
     with pytest.raises(
         UsageError,
-        match=r"needs = 'pairs' of a LossTerm is one string, where a set is needed: write "
-        "\{'pairs'\}",
+        match=r"needs = 'pairs' of a LossTerm is one string, where a set is needed: write \{'pairs'\}",
     ):
         LossTerm(lambda context: None, needs="pairs")
     assert Entry(len, needs={"pairs"}).needs == {"pairs"}

@@ -42,7 +42,7 @@ def test_a_full_disk_is_told_and_with_room_the_run_ends_with_the_same_bits(share
         assert ended.status == 1, ended.output
         assert "Traceback" not in ended.output, ended.output
         assert f"There is no room left for {disk / 'run'} (No space left on device)." in ended.output
-        assert f"Make room, then go on:\n  league train --resume --run-dir {disk / 'run'}" in ended.output
+        assert f"Make room, then continue:\n  league train --resume --run-dir {disk / 'run'}" in ended.output
         assert not list((disk / "run/state").glob(".*"))  # what is not complete takes no room
         if list((disk / "run/state").glob("iteration-*")):
             assert "MB are free. Everything up to iteration" in ended.output

@@ -277,7 +277,7 @@ def test_settings_that_do_not_flow_are_refused():
     for settings, message in (
         (["async_learners.mode=turns", "async_learners.max_staleness=1"], "mode = 'turns' learns from each"),
         (["async_learners.begin_ahead=1"], "is for a stream"),
-        (["async_learners.mode=stream", "branching.rule=entropy"], "does not go with branching"),
+        (["async_learners.mode=stream", "branching.rule=entropy"], "cannot be combined with branching"),
         (["async_learners.mode=stream", "async_learners.max_staleness=1"], "need importance weights"),
     ):
         with pytest.raises(UsageError, match=message):
