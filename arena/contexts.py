@@ -52,7 +52,7 @@ class Contexts:
     """The slots of one match's seats."""
 
     def __init__(self, request: MatchRequest, roles: Sequence[Role], game: Game) -> None:
-        """Begin a match; one that goes on from the middle of another has the texts that were written there before.
+        """Begin a match; one that continues from the middle of another has the texts that were written there before.
 
         ``game`` is not changed. Raises UsageError for a text that no slot asked for then.
         """

@@ -45,7 +45,7 @@ def beginnings(game: Game, request: MatchRequest) -> Iterator[Game]:
 
 
 def middle(episode: Episode, turns: int, children: Sequence[Episode] | None = None) -> MatchRequest:
-    """Return the request of a match that goes on after so many turns of another, with its deal and its players.
+    """Return the request of a match that continues after this many turns of another, with its deal and its players.
 
     What was played, written and opened before is taken as it was; what tools were asked is not. ``children``: its
     submatches, where the record does not have them.

@@ -56,9 +56,9 @@ class GameSpec:
     teams: tuple[tuple[int, ...], ...] = ()  # seats that win and lose together, and are one player's in an evaluation
     inner: str = ""  # the game that it wraps, whose role cards its seats have; "" for none
     alone: str = ""  # the game in which one player does a team's whole work, on the same deals; "" for none
-    reward_names: tuple[str, ...] = ()  # of what it pays beside its return; where there are any, it PaysNamedRewards
-    # most seconds of a move, for a game that another system plays: it is made beside all other play, and a match whose
-    # move fails or takes longer begins again; None: moves are made here
+    reward_names: tuple[str, ...] = ()  # of what it pays besides its return; where there are any, it PaysNamedRewards
+    # most seconds of a move, for a game that another system plays: it is made alongside all other play, and a match
+    # whose move fails or takes longer begins again; None: moves are made here
     elsewhere: float | None = None
     card_seats: tuple[int, ...] = ()  # by seat, the seat of ``inner`` whose card it has; () for its own
 

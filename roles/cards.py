@@ -14,7 +14,7 @@ A card file belongs to one game::
     tools = [{name = "search", parameters = {words = "str"}, per_match = 4}]
 
 Of a game with any number of seats, ``[each]`` is the role of every seat that no ``[[role]]`` is for; the seat's number,
-from 1, follows its name. ``[[probe]]`` is a question that is no move (``roles.probes``).
+from 1, follows its name. ``[[probe]]`` is a question that is not a move (``roles.probes``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CardFile(Section):
         return self
 
     def tables(self, seats: int) -> list[dict[str, Any]]:
-        """Return a table for each role of a game with so many seats."""
+        """Return a table for each role of a game with this many seats."""
         taken = {table.get("seat") for table in self.role}
         free = [seat for seat in range(seats) if seat not in taken] if self.each else []
         each = self.each or {}

@@ -185,7 +185,7 @@ class Role(RoleCard):
     """One seat's instructions in one game."""
 
     game: str
-    probes: tuple[Probe, ...] = ()  # what it is asked beside its turns; () where nobody asks
+    probes: tuple[Probe, ...] = ()  # what it is asked outside its turns; () where nobody asks
     fixed: bool = False  # a player that the run does not train has it (``roles.player``); ``policy`` is its name
 
     def tool(self, name: str) -> Tool | None:

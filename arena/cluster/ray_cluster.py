@@ -29,7 +29,7 @@ from games.common.errors import UsageError
 
 LOCAL = "local"  # the address that starts a cluster on this machine
 RESERVE_TIMEOUT = 60.0  # seconds, for bundles that the cluster has but other jobs hold
-_WATCH = "watch"  # the concurrency group in which a process answers beside its calls
+_WATCH = "watch"  # the concurrency group in which a process answers alongside its calls
 _T = TypeVar("_T")
 _LOST = (RayActorError, ObjectLostError, RaySystemError)
 

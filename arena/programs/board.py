@@ -150,7 +150,8 @@ class TurnBoard:
             return self._of(key).turn
 
     def complete(self, key: str, chat: Sequence[Message], tokens: int | None, number: int) -> list[Future[Reply]]:
-        """Ask for so many replies to a chat. Raises ServedError; a reply raises UsageError for a chat that is refused.
+        """Ask for this many replies to a chat. Raises ServedError; a reply raises UsageError for a chat that is
+        refused.
 
         They are the turn's once they are kept.
         """

@@ -23,7 +23,7 @@ NO_QUOTA = "insufficient_quota"  # OpenAI's error code of a 429 that does not pa
 MAX_MESSAGE = 300  # characters of a server's message in an error
 MAX_NAMES = 1000  # of models that a server lists
 LARGEST_LOGPROB = 1e-3  # servers round; a greater one is none, nor is nan
-MAX_COUNT = 10**9  # tokens; a count above is none: no model reads or writes so many
+MAX_COUNT = 10**9  # tokens; a count above is none: no model reads or writes this many
 
 _BYTES_PER_TOKEN = 4  # roughly, of English prose
 _FIELD = "action"  # of the JSON schema
@@ -200,7 +200,7 @@ def printable(text: str) -> str:
 
 
 def _parse_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ValueError for what is none, or is nested too deeply."""
+    """Return the value of a JSON text. Raises ValueError for anything else, or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -223,7 +223,7 @@ def _logprob(data: Any) -> float | None:
 
 
 def _count(value: Any) -> int | None:
-    """Return a count of tokens; None for what is none."""
+    """Return a count of tokens; None for anything else."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 

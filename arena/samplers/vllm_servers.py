@@ -1,7 +1,7 @@
 """vLLM behind HTTP: servers that this engine starts, or that others keep. Token ids go in, ids and log-probs come out.
 
-A server that is killed, or answers nothing for ``timeout`` seconds, is left out, and one of ours is replaced. What it
-was asked is asked of another: a request's seed travels with it, so no match begins again or is counted twice.
+A server that is killed, or answers nothing for ``timeout`` seconds, is left out, and one of ours is replaced. Its
+requests are sent to another: a request's seed travels with it, so no match begins again or is counted twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 LOOK = 1.0  # seconds between two looks at a server's health
 START = 1800.0  # seconds that a server may take to start
 SPREAD = 8  # requests by which a server may be busier than another before weights are loaded there too
-ATTEMPTS = 3  # servers that a request is asked of
+ATTEMPTS = 3  # servers that a request is sent to
 DEATHS = 3  # of servers of ours, one after the other with no reply between, after which none is started any more
 LARGEST_ANSWER = 2**26  # bytes
 LARGEST_LOGPROB = 1e-3  # rounding; a greater one is none
@@ -367,7 +367,7 @@ class VllmServers:
 
     async def _post(self, server: _Server, body: dict[str, Any], params: Mapping[str, Any]) -> SampledTokens:
         status, answer = await self._http(server, "POST", "/v1/completions", body)
-        if status == 404:  # it was started anew and has lost its adapters
+        if status == 404:  # it was started again and has lost its adapters
             server.loaded.pop(body["model"], None)
             raise RetryableError(f"{server.name} does not know {body['model']} any more.", status)
         self._check_status(server, status, answer)

@@ -24,7 +24,7 @@ class PlayerWeights:
     ) -> None:
         """Take the engine's base (None: players are whole models) and a folder for versions of live models.
 
-        ``gone`` is told the weights whose folder is about to be removed.
+        ``gone`` is called with the weights whose folder is about to be removed.
         """
         self._base, self._shape, self._folder, self._gone = base, shape, folder, gone
         self._live: dict[str, LanguageModel] = {}

@@ -160,7 +160,7 @@ class Served(NamedTuple):
 
 
 def parse_object(content: bytes, holds: str) -> dict[str, Any]:
-    """Return a body's JSON object, which ``holds`` something. Raises ServedError for what is none, or too much of it.
+    """Return a body's JSON object, which ``holds`` something. Raises ServedError for anything else, or too much of it.
 
     What is not Unicode, as one half of a surrogate pair, no tokenizer reads.
     """
@@ -190,7 +190,7 @@ def _check_size(data: dict[str, Any]) -> None:
 
 
 def check_characters(chat: Sequence[Message], tokenizer: ChatTokenizer) -> None:
-    """Raise ServedError for a chat of more characters than so many tokens can have: it is not even tokenised."""
+    """Raise ServedError for a chat of more characters than this many tokens can have: it is not even tokenised."""
     characters = sum(len(message["content"]) for message in chat)
     most = MAX_CHARACTERS
     if tokenizer.context:

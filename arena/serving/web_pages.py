@@ -135,7 +135,7 @@ class Call:
     async def wait(self, futures: Sequence[Future[Result]], seconds: float | None = None) -> list[Result]:
         """Return what all futures hold, and raise what one of them raises.
 
-        Raises ClientGone if the client goes first, and TimeoutError if they take longer than so many seconds. In the
+        Raises ClientGone if the client goes first, and TimeoutError if they take longer than this many seconds. In the
         end all that are still to come are cancelled.
         """
         results = asyncio.gather(*map(asyncio.wrap_future, futures))

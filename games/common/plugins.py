@@ -111,7 +111,7 @@ def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) ->
 def lookup(group: str, name: str) -> Any:
     """Return an entry by name, loaded from an installed package if there is one that has it; None for no such name.
 
-    Raises UsageError for an entry point that cannot be loaded, or is no entry of its group.
+    Raises UsageError for an entry point that cannot be loaded, or is not an entry of its group.
     """
     if (group, name) not in _registered and (found := _installed().get((group, name))):
         _load_entry_point(group, name, found)
@@ -133,7 +133,7 @@ def loaded(group: str) -> dict[str, Any]:
 
 
 def plugin_of(group: str, name: str) -> str | None:
-    """Return the plugin that an entry comes from; None for what is no plugin's, or was written in ``__main__``."""
+    """Return the plugin that an entry comes from; None for what is not a plugin's, or was written in ``__main__``."""
     lookup(group, name)
     entry = _registered.get((group, name))
     return entry.plugin if entry is not None and entry.plugin != "__main__" else None

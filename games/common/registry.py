@@ -141,7 +141,7 @@ class Registry(dict[str, EntryT]):
         return plugins.loaded(self.family)
 
     def register(self, name: str, entry: EntryT | Callable[..., Any]) -> None:
-        """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is no entry."""
+        """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is not an entry."""
         plugins.register(self.family, name, entry, built_in=(*self, *self._reserved))
 
     def _accepted(self, value: Any) -> EntryT | None:
@@ -194,7 +194,7 @@ def _positional(make: Callable[..., Any]) -> list[tuple[str, ...]]:
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:
-    """Return whether a function can be called with so many arguments."""
+    """Return whether a function can be called with this many arguments."""
     try:
         signature.bind(*[None] * count)
     except TypeError:

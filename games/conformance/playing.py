@@ -145,7 +145,7 @@ def rewards(trial: Trial) -> None:
 
 
 def _named_rewards(trial: Trial, game: Game) -> None:
-    """Check the rewards that the last action paid beside its return."""
+    """Check the rewards that the last action paid besides its return."""
     for name, paid in cast(PaysNamedRewards, game).named_rewards().items():
         trial.expect(name in game.spec.reward_names, f"it pays the reward {name!r}, which its spec does not name")
         trial.expect(len(paid) == game.spec.seats, f"the reward {name!r} is paid to {len(paid)} seats")

@@ -46,7 +46,9 @@ def refuse_large(name: str, game: Any, renderer: Any, points: int, histories: in
 
 
 def _moved(states: list[Any], paths: list[float], rng: random.Random) -> tuple[list[Any], list[float]]:
-    """Make a random move in every state; return those that go on, and the paths by match, of which the first go on."""
+    """Make a random move in every state; return those that continue, and the paths by match, of which the first
+    continue.
+    """
     alive, longer = [], []
     for state, path in zip(states, paths, strict=False):
         actions = state.legal_actions()

@@ -1,4 +1,4 @@
-"""Stratified batches: at most so many trajectories of each game, role, opponent and outcome.
+"""Stratified batches: at most this many trajectories of each game, role, opponent and outcome.
 
 Strata h are the values of ``by``. Of a stratum's n_h trajectories at most ``most`` are drawn, m_h, each subset alike:
 by seeds that depend on match and seat alone. With ``weights``

@@ -48,7 +48,7 @@ def playing(table, seed, actions):
 
 
 def lot(game, seed):
-    """Play a match by lot; return the ids of what was played."""
+    """Play a match at random; return the ids of what was played."""
     game.reset(seed)
     rng, played = random.Random(seed), []
     while game.to_act() is not None:

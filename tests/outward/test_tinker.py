@@ -63,7 +63,7 @@ def base(tmp_path_factory):
 
 @contextlib.contextmanager
 def serving(base, *options):
-    """Run a server in a process of its own; give it and its address."""
+    """Run a server in its own process; give it and its address."""
     root = Path(__file__).parents[2]
     words = [sys.executable, "-m", "support.learning.tinker_server", str(base), "--name", "small/base"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests"), *sys.path])}

@@ -2,7 +2,7 @@
 
     PYTHONPATH=.:tests python -m support.prompts
 
-writes it anew. Prompts are what ``encode_prompt`` gives a tokenizer with SmolLM2's chat template, decoded.
+writes it again. Prompts are what ``encode_prompt`` gives a tokenizer with SmolLM2's chat template, decoded.
 """
 
 from pathlib import Path

@@ -40,12 +40,12 @@ class Table:
     def answer(self, text: str) -> dict[str, Any]:
         """Answer the current turn, and return the next one or the result. Raises ValueError where there is no turn."""
         if self._match is None or self._match.episode is not None:
-            raise ValueError("There is no turn to answer: the match is over, or none has begun. Call new_match.")
+            raise ValueError("There is no turn to answer: the match is over, or none has started. Call new_match.")
         self._match.answer(text[:LONGEST])
         return self._shown(self._match)
 
     def _shown(self, match: SeatMatch) -> dict[str, Any]:
-        """Return a turn: what the seat is told, and what it may do; or, when the match is over, what it was paid."""
+        """Return a turn: the seat's prompt, and what it may do; or, when the match is over, its return."""
         if match.episode is not None:
             return {
                 "over": True,

@@ -68,7 +68,7 @@ class SeatEnvironment(Environment):  # type: ignore[misc]
     def step(self, action: SeatAction, timeout_s: float | None = None, **_: Any) -> SeatObservation:
         """Answer the current turn. Raises ValueError where there is none."""
         if self._match is None or self._match.episode is not None:
-            raise ValueError("There is no turn to answer: the match is over, or none has begun. Call reset first.")
+            raise ValueError("There is no turn to answer: the match is over, or none has started. Call reset first.")
         self._match.answer(action.text[:LONGEST])
         self._state.step_count += 1
         return self._observed(self._match)

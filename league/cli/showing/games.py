@@ -208,7 +208,7 @@ def _print_one_game(report: OneGame, console: Console) -> None:
     for line in facts:
         console.print(line, markup=False)
     for role in report.roles:
-        console.print(f"\n{role.name} is told:", style="bold", markup=False)
+        console.print(f"\n{role.name} reads:", style="bold", markup=False)
         console.print(f"  {system_text(role)}", markup=False)
     console.print(f"\nA match in which {report.player} plays every seat:", style="bold", markup=False)
     for line in format_transcript(report.sample, report.sample.request.players):

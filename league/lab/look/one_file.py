@@ -92,7 +92,7 @@ def _snapshots(run: RunFiles, games: list[str]) -> Iterator[Ask]:
 
 
 def _spread(rows: list[Any], most: int) -> list[Any]:
-    """Return at most so many rows, evenly spread, the first and the last among them."""
+    """Return at most this many rows, evenly spread, the first and the last among them."""
     if len(rows) <= most:
         return rows
     return [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]

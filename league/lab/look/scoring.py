@@ -61,7 +61,7 @@ class SnapshotWeights:
         return [math.exp(math.fsum(nodes[node][branch] for node, branch in path)) for path in trie.paths]
 
     def replies(self, snapshot: Snapshot, trace: TokenTrace, number: int, most: int) -> list[str]:
-        """Return some sampled replies to a recorded, free prompt, each of at most so many tokens."""
+        """Return some sampled replies to a recorded, free prompt, each of at most this many tokens."""
         from arena.lm.decoding.decode import generate
         from roles.truncation import Truncation
 

@@ -71,7 +71,7 @@ class Step:
     action: str | None  # None: the reply was illegal
     tool: str
     reward: float  # in the game's units
-    tokens: tuple[Token, ...]  # none: the player is no language model
+    tokens: tuple[Token, ...]  # none: the player is not a language model
     advantage: float | None  # None: the seat does not learn, or credit was not computed
     left_out: str = ""  # why it was not learned from, by a rule of selection
 

@@ -174,7 +174,7 @@ def is_sweep(name: str) -> bool:
 def runs_in(name: str) -> list[Run]:
     """Return the runs of a sweep in their order, by its folder, or a single run as ``open_run`` does.
 
-    Raises UsageError that offers the nearest runs, and for a sweep none of whose runs has begun.
+    Raises UsageError that offers the nearest runs, and for a sweep none of whose runs has started.
     """
     if not is_sweep(name):
         return [open_run(name)]

@@ -52,7 +52,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(tree: PublicTree, ask: Ask, seconds: float, seed: int = 0, plans: int | None = None) -> Bounds:
-    """Return bounds after about so many seconds: plans are doubled until few draws are left, then drawn again.
+    """Return bounds after about this many seconds: plans are doubled until few draws are left, then drawn again.
 
     With ``plans`` given, ``LEAST_DRAWS`` are drawn whatever they take. Raises ValueError for a tree with public cards.
     """

@@ -4,7 +4,7 @@ This process draws and plays matches, appends trajectories to the record store, 
 ``async_learners.max_staleness`` = s it plays iteration k with exactly the weights after iteration k − 1 − s. So results
 do not depend on the processes' speed, and a killed run resumes bit for bit, for every s.
 
-A learner that is killed or falls silent is ended and replaced: its replacement goes on from what it had acknowledged.
+A learner that is killed or falls silent is ended and replaced: its replacement continues from what it had acknowledged.
 
 A learner's report in the store says that its checkpoint of that iteration is complete. It is loaded, optimiser state
 included, into the run's state, which is then saved as if this process had learned; so a run can be evolved into one

@@ -259,7 +259,7 @@ class TinkerTrainer:
 
 
 class _Thread:
-    """A call in a thread of its own, with a result like a future's: the client opens sessions without a limit."""
+    """A call in its own thread, with a result like a future's: the client opens sessions without a limit."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._result: list[Any] = []

@@ -16,7 +16,7 @@ from league.population.models.catalogue import CATALOGUE
 from league.population.models.source import model_folder
 
 ASSUMED = 0.5  # share of the roofline that kernels reach, where nothing was measured
-# A processor with so many FLOP/s and bytes/s is usual; what counts here is the memory.
+# A processor with this many FLOP/s and bytes/s is usual; what counts here is the memory.
 CPU_FLOPS, CPU_BANDWIDTH = 1e11, 2e10
 
 

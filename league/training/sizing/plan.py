@@ -254,8 +254,8 @@ class _Planner:
     def _play(self, replies: int) -> tuple[float, str]:
         """Return the seconds of an iteration's matches, and what bounds them.
 
-        Tokens read and written over the engines' rates at so many replies in flight; never less than the longest match,
-        whose turns are written one after another.
+        Tokens read and written over the engines' rates at this many replies in flight; never less than the longest
+        match, whose turns are written one after another.
         """
         card, tokens, config = self._gpus.card, self._tokens, self._config
         matches = sum(game.matches for game in config.games.values())

@@ -23,7 +23,7 @@ from league.config import RunConfig
 from league.config.matchmaking import StartsConfig
 from league.training.starts.measured import StoredStart
 
-EQUAL_DIGITS = 12  # scores that agree to so many digits are equal
+EQUAL_DIGITS = 12  # scores that agree to this many digits are equal
 
 
 class Moment(NamedTuple):

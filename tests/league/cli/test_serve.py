@@ -53,7 +53,7 @@ def start_long_reply(connection):
 
 @pytest.fixture(scope="module")
 def served(run_dir, tmp_path_factory):
-    """Serve a snapshot in a process of its own; yield what it said, the file of its player, and then press Ctrl-C."""
+    """Serve a snapshot in its own process; yield what it said, the file of its player, and then press Ctrl-C."""
     player = tmp_path_factory.mktemp("served") / "served.toml"
     words = ["serve", f"{run_dir}@main-000010", "--port", "0", "--player", str(player), "--threads", "1"]
     environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}

@@ -60,7 +60,7 @@ def test_needs_that_are_a_word_are_not_taken_for_its_letters():
 
 
 class NoGame:
-    """A class that is no game."""
+    """A class that is not a game."""
 
     def reset(self, seed):
         pass

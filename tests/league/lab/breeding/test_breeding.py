@@ -1,4 +1,4 @@
-"""A population of runs is bred within its budget, goes on where it was killed, and its elite never gets worse."""
+"""A population of runs is bred within its budget, continues where it was killed, and its elite never gets worse."""
 
 import json
 import shutil

@@ -16,7 +16,7 @@ from league.lab.sweeps.training import Task, Trained, run_here
 
 
 class Here:
-    """A cluster in this process: a call is made when its result is asked for, the last one begun first."""
+    """A cluster in this process: a call is made when its result is asked for, the last one started first."""
 
     def __init__(self, *nodes):
         self._nodes, self._refs = nodes, count()

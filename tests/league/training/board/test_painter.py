@@ -41,7 +41,7 @@ class Gallery:
         return [(picture.iteration, picture.name) for picture in self.pictures]
 
     def until(self, number):
-        """Wait until so many figures are drawn."""
+        """Wait until this many figures are drawn."""
         deadline = time.monotonic() + PATIENCE
         while len(self.pictures) < number:
             assert time.monotonic() < deadline

@@ -150,7 +150,7 @@ def test_going_back_as_the_error_says_ends_with_the_same_bits(name, iteration, u
     shutil.rmtree(run / SET_ASIDE)
     expected, actual = contents(unbroken), contents(run)
     differing = {path for path in expected | actual if expected.get(path) != actual.get(path)}
-    if name == "journal":  # it was summed up anew, iteration by iteration
+    if name == "journal":  # it was summed up again, iteration by iteration
         differing -= {STATE["journal"], STATE["record"], STATE["manifest"], "payoffs.json"}
         assert Run(run).payoffs.iteration == Run(unbroken).payoffs.iteration
     may_differ = {STATE[kind] for kind in ("metrics", "table")} if name in ("metrics", "table") else set()

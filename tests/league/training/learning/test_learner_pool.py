@@ -142,9 +142,9 @@ def wait_for_a_save(process, run):
 
 
 def killed_at_random(number, unbroken, run, seed, within, saving=False):
-    """Kill the process that plays, one that learns, or all, each within so many seconds, and let the run end.
+    """Kill the process that plays, one that learns, or all, each within this many seconds, and let the run end.
 
-    A learner is replaced, and the run goes on. ``saving``: within so many seconds after a checkpoint, so that a run
+    A learner is replaced, and the run continues. ``saving``: within this many seconds after a checkpoint, so that a run
     with many kills makes progress.
     """
     rng, victims, process = random.Random(seed), [], None
