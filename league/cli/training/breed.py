@@ -109,4 +109,4 @@ def print_report(report: BreedReport, console: Console) -> None:
         f"{budget['total']:,} iterations were spent.",
         markup=False,
     )
-    console.print(f"\nIt is a run:  league standings {path}", markup=False)
+    console.print(f"\nIt is a run:  league standings {path}{plugins.as_options()}", markup=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.aliases import short_name
+from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError, unknown_name
 from league.cli.formatting import format_number
@@ -103,7 +104,7 @@ def print_report(report: DistilReport, console: Console) -> None:
         if note := warning(result):
             console.print(note, style="yellow", markup=False)
     game, path = map(shlex.quote, (short_name(report.distilled.games[0].game), str(report.folder)))
-    console.print(f"\nIt is a player:  league match {path} random --game {game}", markup=False)
+    console.print(f"\nIt is a player:  league match {path} random --game {game}{plugins.as_options()}", markup=False)
     with suppress(IndexError):
         first = report.snapshots[0]
         if not (first.path / "adapter_config.json").is_file():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.aliases import short_name
+from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
@@ -123,7 +124,9 @@ def print_report(report: LatentReport, console: Console) -> None:
     else:
         console.print("The whole game has no table, so the exploitability in it is not known.", markup=False)
     game = shlex.quote(short_name(result.game))
-    console.print(f"\nIt is a player:  league match {report.folder} random --game {game}", markup=False)
+    console.print(
+        f"\nIt is a player:  league match {report.folder} random --game {game}{plugins.as_options()}", markup=False
+    )
 
 
 def _clusters(latent_round: LatentRound) -> Table:

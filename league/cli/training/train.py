@@ -229,12 +229,12 @@ def _print_results(run: Run, console: Console) -> None:
     pretrained = run.config.pretrained(policy_names(run.config, run_roles(run.config)))
     if pretrained and (sentence := utilisation_sentence(read_metrics(run.path))):
         learned.append(sentence)
-    name = shlex.quote(str(run.path))
+    name, options = shlex.quote(str(run.path)), plugins.as_options()
     console.print("\nWhat was learned", style="bold")
     for line in learned[:MOST_LEARNED]:
         console.print(f"  {line}", markup=False)
     if len(learned) > MOST_LEARNED:
-        console.print(f"  … and {len(learned) - MOST_LEARNED} more lines: league report {name}", markup=False)
+        console.print(f"  … and {len(learned) - MOST_LEARNED} more lines: league report {name}{options}", markup=False)
     first = next(iter(run.config.games))
     game = shlex.quote(short_name(first))
     has_tables = any(f"{first}/mixture_exploitability" in line for line in read_metrics(run.path))  # else it is refused
@@ -247,7 +247,7 @@ def _print_results(run: Run, console: Console) -> None:
         *([] if opens_matches else [f"league play --game {game} --against {name}"]),
         f"league board {name}",
     ):
-        console.print(f"  {command}", markup=False)
+        console.print(f"  {command}{options}", markup=False)
 
 
 def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
