@@ -23,7 +23,7 @@ help:
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make docs         build the site of the documentation, in an environment of its own (.venv-docs)"
 	@echo "make guard        fail if a part takes more calls, memory, modules or time than stored (a minute)"
-	@echo "make format       format the code; make lint and make type check it"
+	@echo "make format       format the code; make lint (spelling too) and make type check it"
 	@echo "make install      only make .venv"
 	@echo "make clean        remove .venv, .venv-* and caches; runs/ stays"
 
@@ -139,6 +139,7 @@ format: $(VENV)/.installed
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/typos
 
 type: $(VENV)/.installed
 	@$(BIN)/mypy

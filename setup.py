@@ -79,6 +79,7 @@ setup(
             "psutil>=6.0",
             "playwright>=1.50",
             "ruff>=0.9",
+            "typos>=1.30",
             "mypy>=1.14",
             "ray[rllib]>=2.60",
             "pandas>=2.2",

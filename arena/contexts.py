@@ -52,7 +52,7 @@ class Contexts:
     """The slots of one match's seats."""
 
     def __init__(self, request: MatchRequest, roles: Sequence[Role], game: Game) -> None:
-        """Begin a match; one that goes on from the middle of another has the texts that were written there before.
+        """Begin a match; one that continues from the middle of another has the texts that were written there before.
 
         ``game`` is not changed. Raises UsageError for a text that no slot asked for then.
         """
@@ -78,9 +78,9 @@ class Contexts:
                 break
         if texts:
             raise UsageError(
-                f"Match {self._request.index} of {self._request.game} goes on from its middle with a text that no "
-                f"slot asked for after {min(texts)} actions. Make its request by arena.submatches.middle, for the same "
-                "cards."
+                f"Match {self._request.index} of {self._request.game} continues with a text that no "
+                f"slot asked for after {min(texts)} actions. Make its request with arena.submatches.middle, from "
+                "the same cards."
             )
 
     def wanted(self, game: Game, seat: int, rng: MatchRng, over: bool = False) -> list[Wanted]:
@@ -131,7 +131,8 @@ class Contexts:
                 return seat
         known = ", ".join(role.name for role in self._roles)
         raise UsageError(
-            f"The slot {slot} of a card of {self._request.game} is written by the role {name!r}, which it has not; its "
+            f"The slot {slot} of a card of {self._request.game} is written by the role {name!r}, which the game does "
+            "not have; its "
             f"roles are {known}."
         )
 

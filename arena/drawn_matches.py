@@ -23,7 +23,7 @@ from games.spec import Game
 from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
 
-MOST_NODES = 50_000  # of a line-up's tree; then a new one is begun, so that a large game does not fill the memory
+MOST_NODES = 50_000  # of a line-up's tree; then a new one is started, so that a large game does not fill the memory
 
 _FINISHED = EndReason.FINISHED
 _MASK = (1 << 64) - 1

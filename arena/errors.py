@@ -93,7 +93,9 @@ class RetryableError(Exception):
 
 
 class UnusableAnswerError(RetryableError):
-    """A server sent an answer that is no reply: not a chat completion, too long, or not what it was constrained to."""
+    """A server sent an answer that is not a reply: not a chat completion, too long, or not what it was constrained
+    to.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=200)

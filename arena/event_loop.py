@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-AGAIN = 1.0  # seconds after which what was cancelled and goes on is cancelled again
+AGAIN = 1.0  # seconds after which what was cancelled and continues is cancelled again
 
 
 class LoopThread:

@@ -57,7 +57,9 @@ class PassCost(NamedTuple):
         return cls(frozen, trained, head.numel(), bool(head.requires_grad), attention)
 
     def add(self, tokens: int, attended: float, scored: int) -> None:
-        """Count a pass over so many tokens, which attend to so many all together, and whose logits are ``scored``."""
+        """Count a pass over this many tokens, which attend to this many all together, and whose logits are
+        ``scored``.
+        """
         forward = (self.frozen + self.trained) * tokens + self.head * scored + self.attention * attended
         backward = 0.0
         if torch.is_grad_enabled() and (self.trained or self.head_trained):

@@ -62,12 +62,12 @@ class MatchRequest(NamedTuple):
     task: str = ""  # the text that a submatch, or a match from a stored task, is opened with
     cast: tuple[Cast, ...] = ()  # the players of the submatches that it may open
     branch: tuple[int, ...] = ()  # a seed for each turn: branches with equal first seeds play their first turns equally
-    prefix: tuple[str, ...] = ()  # actions of all seats that are taken as played: the match goes on after them
+    prefix: tuple[str, ...] = ()  # actions of all seats that are taken as played: the match continues after them
     start: str = ""  # the name of the stored start that it begins from: its deal, task and prefix; "": of none
-    fork: tuple[int, ...] = ()  # of a match that goes on from the middle of another: its index, and the turns before
+    fork: tuple[int, ...] = ()  # of a match that continues from the middle of another: its index, and the turns before
     given: tuple[tuple[int, str, str], ...] = ()  # (seat, slot, text): what fills slots of cards from outside the match
     texts: tuple[tuple[int, str], ...] = ()  # (actions before it, text): what was written for slots within the prefix
-    attempts: tuple[Attempt, ...] = ()  # at the submatches of the match that it goes on from, in their order
+    attempts: tuple[Attempt, ...] = ()  # at the submatches of the match that it continues from, in their order
 
     def from_start(self, start: Start) -> MatchRequest:
         """Return this match from a stored start of its game."""
@@ -92,7 +92,7 @@ class ReplyRequest(NamedTuple):
     refusals: tuple[Refusal, ...]  # illegal replies to this position, oldest first
     rng: random.Random  # the match's generator: the only randomness that a sampler may use
     form: str = ""  # what an answer looks like where free text is asked for; then ``legal`` is empty
-    probe: str = ""  # the name of a question that is no move; then ``legal`` are its answers
+    probe: str = ""  # the name of a question that is not a move; then ``legal`` are its answers
     chat: tuple[tuple[str, str], ...] = ()  # (who speaks, text): asked in place of the role's prompt; (): that
 
 
@@ -254,7 +254,7 @@ class PinsWeights(Protocol):
 
 @runtime_checkable
 class Believing(Protocol):
-    """An engine whose players can be asked about a position beside their turns."""
+    """An engine whose players can be asked about a position outside their turns."""
 
     def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
         """Return for each request the probability of each of ``request.legal``; None for a player without a belief.

@@ -254,7 +254,7 @@ def _begin(
     if not len(request.players) == len(request.trained) == len(roles) == spec.seats:
         raise UsageError(
             f"{spec.name} has {spec.seats} seats, but match {request.index} names {len(request.players)} players, "
-            f"{len(request.trained)} marks of who is trained and {len(roles)} roles."
+            f"{len(request.trained)} flags of who is trained and {len(roles)} roles."
         )
     opened = begin_match(game, request)
     submatches = Submatches(request, game, opened) if spec.submatch_games else None

@@ -161,7 +161,7 @@ def prefilling(shape: Shape, prompts: int, length: int = CONTEXT // 2) -> Work:
 def updating(
     shape: Shape, tokens: int, *, lora: bool, checkpointing: bool, context: int = CONTEXT, rank: int = RANK
 ) -> Work:
-    """Return one step on one pass of so many tokens, half of them scored.
+    """Return one step on one pass of this many tokens, half of them scored.
 
     A trained weight takes three forward passes, a frozen one two, and checkpointing one more.
     """
@@ -217,7 +217,7 @@ def pass_bytes(
 
 
 def kept_bytes(shape: Shape, tokens: int, bytes_each: int, *, lora: bool) -> float:
-    """Return what one layer keeps of so many tokens for its backward pass.
+    """Return what one layer keeps of this many tokens for its backward pass.
 
     That is what it makes, and where it normalises queries and keys, these once more and in single precision. An adapter
     takes its layer's input in single precision; a frozen layer keeps no input, and a frozen norm no normalised state.
@@ -234,10 +234,12 @@ def kept_bytes(shape: Shape, tokens: int, bytes_each: int, *, lora: bool) -> flo
 
 
 def layer_bytes(shape: Shape, tokens: int, bytes_each: int) -> float:
-    """Return what one layer makes of so many tokens: 6 states, 5 tensors of queries, 4 of its feed-forward part."""
+    """Return what one layer makes of this many tokens: 6 states, 5 tensors of queries, 4 of its feed-forward part."""
     return tokens * bytes_each * (6 * shape.hidden + 5 * shape.heads * shape.head_width + 4 * shape.intermediate)
 
 
 def reply_bytes(shape: Shape, tokens: int, *, bytes_each: int, on_gpu: bool) -> float:
-    """Return what an engine holds for a reply of so many tokens: keys and values, on a CPU twice, as rows are moved."""
+    """Return what an engine holds for a reply of this many tokens: keys and values, on a CPU twice, as rows are
+    moved.
+    """
     return float(shape.kv_bytes(bytes_each) * tokens * (1 if on_gpu else 2))

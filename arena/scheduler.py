@@ -78,7 +78,7 @@ def rounds(
     """Play as ``play`` does, and yield after each round the matches that ended in it, by place among the requests.
 
     An iterator of requests may be exhausted for a time: it is asked again in each round, until no match is under way.
-    A round waits for ``patience`` seconds at most where nothing can go on (None: until something can).
+    A round waits for ``patience`` seconds at most where nothing can continue (None: until something can).
     """
     if in_flight < 1:
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
@@ -116,7 +116,7 @@ class _Match:
     parent: _Match | None
     reply_request: ReplyRequest = field(init=False)
     submatches: list[Episode | None] = field(init=False)  # None: not finished
-    probes: ProbeLog | None = None  # None: no role is asked anything beside its turns
+    probes: ProbeLog | None = None  # None: no role is asked anything outside its turns
     failed: tuple[str, ...] = ()  # roles whose requests failed before it began again
     pinned: dict[str, str] | None = None  # ids of the weights of this match and its submatches, by player
 
@@ -314,7 +314,9 @@ def _with_pinned_weights(match: _Match, queue: ReplyQueue[_Match]) -> ReplyReque
 
 
 def _check_failures(match: _Match, role: str, error: EngineError) -> None:
-    """Raise the error of a match that is not begun again: it failed too often, or its engine is gone or refuses it."""
+    """Raise the error of a match that is not started again: it failed too often, or its engine is gone or refuses
+    it.
+    """
     cause = error.__cause__
     refused = isinstance(cause, ServerError) and cause.status in REFUSED
     if isinstance(cause, LostEngine) or refused:
@@ -323,7 +325,8 @@ def _check_failures(match: _Match, role: str, error: EngineError) -> None:
         return
     counts = ", ".join(f"{number} for {name}" for name, number in Counter(match.failed).items())
     raise EngineError(
-        f"{error} Match {match.request.index} was begun {MAX_FAILURES} times with the same seeds and failed each time "
+        f"{error} Match {match.request.index} was started {MAX_FAILURES} times with the same seeds and failed each "
+        "time "
         f"({counts}), the last time for {role}."
     ) from cause
 

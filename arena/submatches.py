@@ -45,7 +45,7 @@ def beginnings(game: Game, request: MatchRequest) -> Iterator[Game]:
 
 
 def middle(episode: Episode, turns: int, children: Sequence[Episode] | None = None) -> MatchRequest:
-    """Return the request of a match that goes on after so many turns of another, with its deal and its players.
+    """Return the request of a match that continues after this many turns of another, with its deal and its players.
 
     What was played, written and opened before is taken as it was; what tools were asked is not. ``children``: its
     submatches, where the record does not have them.
@@ -114,7 +114,7 @@ def _check_name(request: MatchRequest) -> None:
     if start.name != request.start:
         raise UsageError(
             f"Match {request.index} of {request.game} names the start {request.start}, but its deal, task and prefix "
-            f"are those of {start.name}. A start never changes: take all of them from the one that is meant."
+            f"are those of {start.name}. A start never changes: take all three from the start that is meant."
         )
 
 
@@ -159,8 +159,10 @@ def _attempts_before(request: MatchRequest, opened: int, children: int) -> Seque
     attempts = request.attempts[opened : opened + children]
     if len(attempts) < children:
         raise UsageError(
-            f"Match {request.index} of {request.game} goes on from its middle, where {opened + children} submatches "
-            f"were over, and it has attempts at {len(request.attempts)}. Make its request by arena.submatches.middle, "
+            f"Match {request.index} of {request.game} continues from its middle, where {opened + children} submatches "
+            ""
+            f"were over, but it has attempts at {len(request.attempts)}. Make its request with "
+            "arena.submatches.middle, "
             "or play it whole."
         )
     return attempts
@@ -222,8 +224,8 @@ class Submatches:
     def _cast_of(self, game: str) -> Cast:
         if game not in self._cast:
             raise UsageError(
-                f"Match {self._request.index} of {self._request.game} opens a submatch of {game}, for which nobody is "
-                f"cast; its cast has {', '.join(self._cast) or 'nobody'}."
+                f"Match {self._request.index} of {self._request.game} opens a submatch of {game}, which nobody is "
+                f"cast for; its cast has {', '.join(self._cast) or 'nobody'}."
             )
         return self._cast[game]
 

@@ -1,4 +1,4 @@
-"""Calls that are under way, each in a thread of its own within a time limit, beside all other play.
+"""Calls that are under way, each in its own thread within a time limit, alongside all other play.
 
 Called are tools, slow players (``arena.samplers.beside``) and the moves of games that are played elsewhere. A call is a
 request like an engine's: its match waits, and nothing else does. A call that takes too long is answered by
@@ -22,7 +22,7 @@ from roles.tools import Tool
 
 
 class CallFailed(Exception):
-    """A tool raised something, or returned no text; the message is the sentence that the seat is told."""
+    """A tool raised something, or returned no text; the message is the sentence that the seat reads."""
 
 
 class CallLimits(NamedTuple):

@@ -2,7 +2,7 @@
 
     python -m benchmarks [PART ...] [--seeds 0 1 2] [--keep DIR] [--set KEY=VALUE]... [--render]
 
-Each part runs in a process of its own, one after another. Its result goes to benchmarks/results/PART.json, and from
+Each part runs in its own process, one after another. Its result goes to benchmarks/results/PART.json, and from
 there into the page that shows it. `--render` measures nothing and only writes the pages. `--seeds` and `--keep` are
 for the parts that train, `--set` for those that train a preset; with `--set` nothing is stored, because the figures
 would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`. Whether

@@ -85,7 +85,7 @@ class MarksEligible(Protocol):
 
 @runtime_checkable
 class PaysNamedRewards(Protocol):
-    """A Game that pays rewards beside its return, each under a name: a judge's score, whether an answer was right.
+    """A Game that pays rewards besides its return, each under a name: a judge's score, whether an answer was right.
 
     A seat's return stays what wins, is rated and is measured; a named reward is there for credit rules that weigh
     several. ``spec.reward_names`` names them all.
@@ -117,7 +117,7 @@ class TakesTasks(Protocol):
     """
 
     def start_task(self, task: str) -> None:
-        """Begin with a task; called once after ``reset``. Raises ValueError, with the reason, for what is none."""
+        """Begin with a task; called once after ``reset``. Raises ValueError, with the reason, for anything else."""
         ...
 
     def task(self) -> str:

@@ -46,6 +46,6 @@ def _values(name: str, text: str) -> Sequence[object]:
         valid = all(values) and len(set(values)) == len(values)
     if not valid:
         raise UsageError(
-            f"There is no game {name!r}: {{{text}}} holds no list of different values. Write {{2..4}} or {{2,3,4}}."
+            f"There is no game {name!r}: {{{text}}} is not a list of distinct values. Write {{2..4}} or {{2,3,4}}."
         )
     return values

@@ -41,7 +41,7 @@ CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWINGS for
 
 
 class Teammates(Protocol):
-    """Plays the matches that a match opens for other roles, which are no agents of its environment."""
+    """Plays the matches that a match opens for other roles, which are not agents of its environment."""
 
     def play(self, submatches: Sequence[Submatch], seed: int, first: int) -> Sequence[Attempt]:
         """Play matches side by side and return how they ended, in order.

@@ -40,7 +40,7 @@ class parallel_raw_env(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # noq
         game = self._table.game
         if not (isinstance(game, OpenSpielGame) and hasattr(game.pyspiel_state(), "simultaneous_game_state")):
             raise UsageError(
-                f"The seats of {name} move one after another, so it is no parallel environment: use "
+                f"The seats of {name} move one after another, so it is not a parallel environment: use "
                 "games.pettingzoo.env. Simultaneous moves have, for example, goofspiel(num_cards=4) and matrix_rps."
             )
         self.metadata = {"name": name, "render_modes": ["ansi"], "is_parallelizable": True}

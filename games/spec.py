@@ -27,7 +27,7 @@ class Utility(StrEnum):
         return {
             Utility.ZERO_SUM: "zero-sum: what one seat wins the others lose",
             Utility.CONSTANT_SUM: "constant-sum: the seats share a fixed total",
-            Utility.GENERAL_SUM: "general-sum: every seat has a result of its own",
+            Utility.GENERAL_SUM: "general-sum: each seat has its own result",
             Utility.IDENTICAL: "common interest: all seats get the same",
         }[self]
 
@@ -56,9 +56,9 @@ class GameSpec:
     teams: tuple[tuple[int, ...], ...] = ()  # seats that win and lose together, and are one player's in an evaluation
     inner: str = ""  # the game that it wraps, whose role cards its seats have; "" for none
     alone: str = ""  # the game in which one player does a team's whole work, on the same deals; "" for none
-    reward_names: tuple[str, ...] = ()  # of what it pays beside its return; where there are any, it PaysNamedRewards
-    # most seconds of a move, for a game that another system plays: it is made beside all other play, and a match whose
-    # move fails or takes longer begins again; None: moves are made here
+    reward_names: tuple[str, ...] = ()  # of what it pays besides its return; where there are any, it PaysNamedRewards
+    # most seconds of a move, for a game that another system plays: it is made alongside all other play, and a match
+    # whose move fails or takes longer begins again; None: moves are made here
     elsewhere: float | None = None
     card_seats: tuple[int, ...] = ()  # by seat, the seat of ``inner`` whose card it has; () for its own
 
@@ -77,7 +77,7 @@ class GameSpec:
         """What an exploitability of 0 says: in a game of common interest babbling has it too."""
         if self.competitive:
             return "0 is a Nash equilibrium"
-        return "what a seat gains by leaving alone; 0 does not mean that play is good"
+        return "what a seat gains by deviating alone; 0 does not mean that play is good"
 
 
 class Choices(NamedTuple):

@@ -19,7 +19,7 @@ class MetricSums:
         self._greatest: dict[str, Tensor] = {}
 
     def raise_to(self, name: str, values: Tensor) -> None:
-        """Let the maximum of ``name`` be at least the greatest of ``values``; it is no sum."""
+        """Let the maximum of ``name`` be at least the greatest of ``values``; it is not a sum."""
         if values.numel():
             top = values.detach().max()
             self._greatest[name] = torch.maximum(self._greatest[name], top) if name in self._greatest else top

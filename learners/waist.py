@@ -149,11 +149,11 @@ def _refuse_sampling(options: ScoreOptions) -> None:
     """Refuse log-probs that a trainer elsewhere does not have."""
     if options.temperature != 1.0:
         raise UsageError(
-            f"A reply was sampled at temperature {options.temperature:g}, but a trainer elsewhere says log-probs at "
+            f"A reply was sampled at temperature {options.temperature:g}, but a remote trainer returns log-probs at "
             "temperature 1. Set roles.temperature = 1.0, or trainer.kind = 'torch'."
         )
     if options.truncation != NO_TRUNCATION:
         raise UsageError(
-            "A reply was sampled with top_k, top_p or min_p, but a trainer elsewhere says log-probs over the whole "
+            "A reply was sampled with top_k, top_p or min_p, but a remote trainer returns log-probs over the whole "
             "vocabulary. Leave them out of [roles], or set trainer.kind = 'torch'."
         )

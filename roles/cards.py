@@ -14,7 +14,7 @@ A card file belongs to one game::
     tools = [{name = "search", parameters = {words = "str"}, per_match = 4}]
 
 Of a game with any number of seats, ``[each]`` is the role of every seat that no ``[[role]]`` is for; the seat's number,
-from 1, follows its name. ``[[probe]]`` is a question that is no move (``roles.probes``).
+from 1, follows its name. ``[[probe]]`` is a question that is not a move (``roles.probes``).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 class CardFile(Section):
     """A file of a game's roles, each still to be validated."""
 
-    game: str = Field(description="the game that its roles are for, such as kuhn_poker")
-    rules: str = Field("", description="what all roles are told first in their system texts")
+    game: str = Field(description="the game that the roles are for, such as kuhn_poker")
+    rules: str = Field("", description="text that opens every role's system prompt")
     role: tuple[dict[str, Any], ...] = Field((), description="one [[role]] table for each seat")
-    probe: tuple[Probe, ...] = Field((), description="one [[probe]] table for each question that is no move")
-    each: dict[str, Any] | None = Field(None, description="the role of every seat that no [[role]] is for")
+    probe: tuple[Probe, ...] = Field((), description="one [[probe]] table for each question that is not a move")
+    each: dict[str, Any] | None = Field(None, description="the role of every seat without a [[role]] of its own")
 
     @model_validator(mode="after")
     def _has_roles(self) -> CardFile:
@@ -60,7 +60,7 @@ class CardFile(Section):
         return self
 
     def tables(self, seats: int) -> list[dict[str, Any]]:
-        """Return a table for each role of a game with so many seats."""
+        """Return a table for each role of a game with this many seats."""
         taken = {table.get("seat") for table in self.role}
         free = [seat for seat in range(seats) if seat not in taken] if self.each else []
         each = self.each or {}
@@ -71,7 +71,7 @@ plugins.add_group(
     "roles",
     "role card",
     lambda folder: Path(folder) if isinstance(folder, str | Path) else None,
-    lambda folder: "" if folder.is_dir() else f"there is no folder {folder}: cards are TOML files in one",
+    lambda folder: "" if folder.is_dir() else f"there is no folder {folder}: cards are TOML files in a folder",
 )
 
 
@@ -114,7 +114,7 @@ def load_roles(
 def _wrapped_roles(spec: GameSpec, inner: Sequence[Role]) -> tuple[Role, ...]:
     """Return the roles of a wrapper's seats: names and policies of their own seats, words of their ``card_seats``."""
     game = make_game(spec.name)
-    assert isinstance(game, Wrapper), f"{spec.name} names a game inside, which wrappers do"
+    assert isinstance(game, Wrapper), f"{spec.name} names an inner game, which only wrappers have"
     roles = []
     for seat, card_seat in enumerate(spec.card_seats or range(spec.seats)):
         words = inner[card_seat]

@@ -32,16 +32,20 @@ class AskedWhen(StrEnum):
 class Probe(Section, strict=True):
     """A ``[[probe]]`` table of a card."""
 
-    name: str = Field(min_length=1, description="what the question is called; the game knows the truth by this name")
-    question: str = Field(min_length=1, description="what is asked, after what the seat sees; {answers} lists them")
-    answers: tuple[str, ...] = Field((), strict=False, description="what may be answered; none: what the game says")
-    asked: tuple[str, ...] = Field((), strict=False, description="names of the roles that are asked; none: all")
-    when: AskedWhen = Field(AskedWhen.TURNS, strict=False, description="turns: after every turn; ends: first and last")
+    name: str = Field(min_length=1, description="the question's name, under which the game gives the true answer")
+    question: str = Field(
+        min_length=1, description="the question, asked after the seat's observation; {answers} lists the answers"
+    )
+    answers: tuple[str, ...] = Field((), strict=False, description="the possible answers; none: those of the game")
+    asked: tuple[str, ...] = Field((), strict=False, description="names of the roles to ask; none: all")
+    when: AskedWhen = Field(
+        AskedWhen.TURNS, strict=False, description="turns: after every turn; ends: after the first and the last"
+    )
     speech: tuple[str, ...] = Field(
         (),
         strict=False,
-        description="beginnings of actions of a list that are said to others, such as 'I suspect '; words that free "
-        "text asks for are said anyway",
+        description="how listed actions that speak to others begin, such as 'I suspect '; free text always speaks to "
+        "others",
     )
 
     @field_validator("question")
@@ -61,7 +65,7 @@ class Probe(Section, strict=True):
     @classmethod
     def _answers_differ(cls, answers: tuple[str, ...]) -> tuple[str, ...]:
         if len(answers) == 1 or len(set(answers)) < len(answers):
-            raise ValueError("answers must be two different ones or more; leave them out to take the game's.")
+            raise ValueError("answers must be two or more different ones; leave them out to use the game's.")
         return answers
 
     def asks(self, role: str) -> bool:

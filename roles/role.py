@@ -58,9 +58,11 @@ class Conduct(Section, strict=True):
     other seats share what it lost; in a cooperative game every seat gets ``min_return``.
     """
 
-    on_illegal: OnIllegal = Field(OnIllegal.MASK, strict=False, description="what follows an illegal reply")
-    retries: Count = Field(2, description="times that a seat is asked again before it forfeits")
-    price: float | None = Field(None, ge=0.0, description="what a forfeit costs, in the game's units; None: all it can")
+    on_illegal: OnIllegal = Field(OnIllegal.MASK, strict=False, description="what happens after an illegal reply")
+    retries: Count = Field(2, description="how often a seat is asked again before it forfeits")
+    price: float | None = Field(
+        None, ge=0.0, description="what a forfeit costs, in the game's units; None: as much as the game can cost"
+    )
 
 
 class RoleCard(Section, strict=True):
@@ -70,21 +72,22 @@ class RoleCard(Section, strict=True):
     in every request.
     """
 
-    name: str = Field(min_length=1, description="what the role is called")
-    seat: int = Field(description="the seat of the game that it is for, from 0")
-    policy: str = Field(
-        DEFAULT_POLICY, min_length=1, description="the policy that plays this role when the seat is trained"
-    )
+    name: str = Field(min_length=1, description="the role's name")
+    seat: int = Field(description="its seat in the game, from 0")
+    policy: str = Field(DEFAULT_POLICY, min_length=1, description="the policy that plays this role in trained seats")
     reply: ReplyForm = Field(ReplyForm.CHOICE, strict=False, description="how it answers")
     system: Annotated[str, StringConstraints(strip_whitespace=True)] = Field(description="the instructions")
     prompt: str = Field(description="the request: a template with {observation} and {legal}")
-    ask: str = Field("", description="what ends the request: a template with {legal}, and {replies} in their form")
-    terms: tuple[tuple[str, str], ...] = Field(
-        (), description="(label, words): what a line of an observation that begins with the label begins with instead"
+    ask: str = Field(
+        "", description="the end of the request: a template with {legal}, and {replies} in the form of the reply"
     )
-    demonstrations: Count = Field(0, description="turns of legal play that are shown before the request")
-    demonstration_seed: int = Field(0, description="the seed that they are drawn with")
-    retry: str = Field(DEFAULT_RETRY, description="what it is told before it tries again: also {reply} and {reason}")
+    terms: tuple[tuple[str, str], ...] = Field(
+        (),
+        description="(label, words): a line of an observation that begins with the label begins with the words instead",
+    )
+    demonstrations: Count = Field(0, description="turns of legal play shown before the request")
+    demonstration_seed: int = Field(0, description="the seed for drawing them")
+    retry: str = Field(DEFAULT_RETRY, description="what it reads before it tries again; may use {reply} and {reason}")
     conduct: Conduct = Field(Conduct(), description="the rule for illegal replies")
     answer_open: str = Field("[", min_length=1, description="the mark before the action in a free reply")
     answer_close: str = Field("]", min_length=1, description="the mark after the action in a free reply")
@@ -95,9 +98,9 @@ class RoleCard(Section, strict=True):
         1.0, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"
     )
     min_p: float = Field(
-        0.0, ge=0.0, le=1.0, description="free replies: only tokens at least so likely, as a share of the likeliest"
+        0.0, ge=0.0, le=1.0, description="free replies: only tokens at least this likely, as a share of the likeliest"
     )
-    tools: tuple[Tool, ...] = Field((), strict=False, description="what it may call")
+    tools: tuple[Tool, ...] = Field((), strict=False, description="tools that it may call")
     slots: tuple[Filling, ...] = Field(
         (),
         strict=False,
@@ -138,7 +141,7 @@ class RoleCard(Section, strict=True):
         if used:
             split_prompt(self.prompt)
         if used and self.tools:
-            raise ValueError("it has slots and tools; a card has one or the other: leave slots or tools out.")
+            raise ValueError("it has slots and tools, but a card may have only one of them: leave slots or tools out.")
         return self
 
     @field_validator("system", "prompt", "retry", "ask")
@@ -172,7 +175,7 @@ class RoleCard(Section, strict=True):
         if self.reply is ReplyForm.CHOICE and self.truncation != NO_TRUNCATION:
             raise ValueError(
                 "top_k, top_p and min_p cut off unlikely tokens of free replies, but a choice is drawn from all legal "
-                "replies, each of which must stay possible. Leave them out, lower the temperature, or use reply = "
+                "replies, and each of them must stay possible. Leave them out, lower the temperature, or use reply = "
                 "'free'."
             )
         return self
@@ -182,7 +185,7 @@ class Role(RoleCard):
     """One seat's instructions in one game."""
 
     game: str
-    probes: tuple[Probe, ...] = ()  # what it is asked beside its turns; () where nobody asks
+    probes: tuple[Probe, ...] = ()  # what it is asked outside its turns; () where nobody asks
     fixed: bool = False  # a player that the run does not train has it (``roles.player``); ``policy`` is its name
 
     def tool(self, name: str) -> Tool | None:

@@ -15,18 +15,18 @@ PARAMETER_TYPES: Mapping[str, type] = {"str": str, "int": int, "float": float, "
 class Tool(Section, strict=True):
     """One tool that a role may call; the game has the function of this name."""
 
-    name: str = Field(description="how it is called")
-    description: str = Field("", description="what it does, for the prompt")
-    parameters: tuple[tuple[str, str], ...] = Field((), description="(name, type) in order; a table on the card")
-    per_turn: Positive | None = Field(None, description="most calls in a turn; None: no limit of its own")
-    per_match: Positive | None = Field(8, description="most calls in a match; None: no limit of its own")
-    timeout: float = Field(10.0, gt=0.0, le=86_400.0, description="seconds that a call may take, a day at most")
-    in_flight: Positive = Field(64, description="most calls of it that run at once; others wait, as do their matches")
-    retries: Count = Field(0, description="how often a call that fails or takes too long is made again")
+    name: str = Field(description="its name in a call")
+    description: str = Field("", description="what it does, as the prompt says")
+    parameters: tuple[tuple[str, str], ...] = Field((), description="(name, type) in order; on the card, a table")
+    per_turn: Positive | None = Field(None, description="most calls in a turn; None: no limit")
+    per_match: Positive | None = Field(8, description="most calls in a match; None: no limit")
+    timeout: float = Field(10.0, gt=0.0, le=86_400.0, description="seconds a call may take, at most a day")
+    in_flight: Positive = Field(64, description="most calls that run at once; other calls, and their matches, wait")
+    retries: Count = Field(0, description="how often a call that fails or times out is retried")
     quick: bool = Field(
         False,
-        description="answers from memory: called between two replies, not beside other play, so that equal runs put "
-        "equal requests into a batch",
+        description="answers from memory: called between two replies rather than alongside other play, so that equal "
+        "runs batch equal requests",
     )
     max_output: Positive = Field(1000, description="characters after which output is cut")
 
@@ -34,7 +34,7 @@ class Tool(Section, strict=True):
     @classmethod
     def _one_word(cls, name: str) -> str:
         if not name.isidentifier():
-            raise ValueError(f'a tool\'s name is one word, such as "search", and not {name!r}.')
+            raise ValueError(f'a tool\'s name is one word, such as "search", not {name!r}.')
         return name
 
     @field_validator("parameters", mode="before")
@@ -49,5 +49,5 @@ class Tool(Section, strict=True):
         return tuple(table.items())
 
     def signature(self) -> str:
-        """Return how it is called."""
+        """Return its name in a call."""
         return f"{self.name}({', '.join(f'{name}: {kind}' for name, kind in self.parameters)})"

@@ -30,7 +30,7 @@ def build_trie(replies: Sequence[str], encode: Callable[[str], Sequence[int]], e
     tokens = tuple((*encode(reply), end_token) for reply in replies)
     if len(set(tokens)) < len(tokens):
         raise ValueError(
-            f"Two of the legal replies {list(replies)} have the same tokens; they must differ to be distinguished."
+            f"Two of the legal replies {list(replies)} have the same tokens; replies must differ in their tokens."
         )
     following: list[dict[int, int]] = [{}]  # of each node, by token: the node to which it leads
     for reply_tokens in tokens:

@@ -46,7 +46,7 @@ class WorkerSpec(NamedTuple):
     streams: bool = False  # runs many calls of ``submit`` concurrently; otherwise one call after the other
     on_driver: bool = False  # on the driver's machine
     bundles: tuple[int, ...] = ()  # the reserved bundle of each worker by number; empty: any machine
-    calls: int = 1  # calls that run at once, each in a thread of its own; not for one that streams
+    calls: int = 1  # calls that run at once, each in its own thread; not for one that streams
 
 
 class Resources(NamedTuple):
@@ -90,12 +90,14 @@ class WorkerHandle(Protocol):
 
 
 class WatchedHandle(WorkerHandle, Protocol):
-    """A handle of a process that answers beside its calls."""
+    """A handle of a process that answers alongside its calls."""
 
     place: Any  # what ``ready`` has returned: where the process runs; None before
 
     def beat(self) -> PendingCall:
-        """Ask for a sign of life, which the process gives beside its calls: its object's ``progress``, None without."""
+        """Ask for a sign of life, which the process gives alongside its calls: its object's ``progress``, None
+        without.
+        """
         ...
 
 

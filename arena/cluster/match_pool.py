@@ -276,9 +276,9 @@ class MatchPool:
     def _raise_not_started(self, pings: Iterable[PendingCall]) -> None:
         names = ", ".join(sorted({str(call.worker_id) for call in pings}))
         raise EngineError(
-            f"No worker of the cluster could play for {self._start_timeout:.0f} s: {names} did not start. What is "
-            "left of the cluster may be too small, or busy with something else (`ray status` says); what the "
-            "configuration asks of it is in the table [cluster]."
+            f"No worker of the cluster could play for {self._start_timeout:.0f} s: {names} did not start. The "
+            "rest of the cluster may be too small or busy with something else (see `ray status`); what the "
+            "configuration asks for is in the table [cluster]."
         )
 
     def _busy(self) -> set[WorkerId]:
@@ -343,7 +343,8 @@ def _check_deaths(chunk: MatchChunk, deaths: int, death: WorkerDied) -> None:
     if deaths >= MAX_DEATHS:
         first, last = chunk.requests[0].index, chunk.requests[-1].index
         raise EngineError(
-            f"Matches {first} to {last} were begun {deaths} times, and each time a worker that played them died, the "
-            f"last time {death}. Too little memory is the usual reason: set fewer matches for a chunk "
+            f"Matches {first} to {last} were started {deaths} times, and each time the worker that played them died, "
+            "the "
+            f"last time {death}. The usual reason is too little memory: put fewer matches into a chunk "
             "(cluster.matches)."
         ) from death

@@ -29,7 +29,7 @@ from games.common.errors import UsageError
 
 LOCAL = "local"  # the address that starts a cluster on this machine
 RESERVE_TIMEOUT = 60.0  # seconds, for bundles that the cluster has but other jobs hold
-_WATCH = "watch"  # the concurrency group in which a process answers beside its calls
+_WATCH = "watch"  # the concurrency group in which a process answers alongside its calls
 _T = TypeVar("_T")
 _LOST = (RayActorError, ObjectLostError, RaySystemError)
 
@@ -44,7 +44,7 @@ class RayCluster:
         """
         if address.startswith("ray://"):
             raise UsageError(
-                f"--cluster {address}: a run cannot be steered from outside of its cluster. Start it on one of "
+                f"--cluster {address}: a run cannot be controlled from outside its cluster. Start it on one of "
                 "the cluster's machines, with --cluster auto."
             )
         started = {"num_cpus": cpus} if address == LOCAL else {}
@@ -89,7 +89,8 @@ class RayCluster:
         except GetTimeoutError:
             raise UsageError(
                 f"The cluster's machines are large enough, but {len(bundles)} bundles with the GPUs that the table "
-                f"[cluster] asks for did not become free in {RESERVE_TIMEOUT:.0f} s. `ray status` shows who has them."
+                f"[cluster] asks for did not become free in {RESERVE_TIMEOUT:.0f} s. `ray status` shows what holds "
+                "them."
             ) from None
 
     def start(self, spec: WorkerSpec, number: int, restarts: int) -> WatchedHandle:
@@ -270,7 +271,7 @@ def _not_joined(address: str, error: Exception) -> UsageError:
     if address == LOCAL:
         return UsageError(
             f"--cluster {LOCAL}: Ray could not start a cluster on this machine ({reason}). Its logs, in "
-            "/tmp/ray unless RAY_TMPDIR names another folder, tell more. Try again when the machine is less busy, or "
+            "/tmp/ray unless RAY_TMPDIR names another folder, say more. Try again when the machine is less busy, or "
             "leave --cluster out."
         )
     return UsageError(

@@ -1,7 +1,7 @@
 """Which of a cluster's processes are silent: stopped, spinning, or on a machine that is gone.
 
 A death is reported by the cluster; a process that hangs would be waited for forever. So each process that has work is
-asked for a sign of life every so often, which it gives beside its work. An object that counts its ``progress`` must
+asked for a sign of life every so often, which it gives alongside its work. An object that counts its ``progress`` must
 get on, too: one that spins answers and gets nowhere.
 """
 

@@ -59,7 +59,7 @@ class WorkerGroup:
                 if self._start_failures[number] >= MAX_START_FAILURES:
                     raise EngineError(
                         f"{str(death.worker_id).capitalize()} of the cluster died {MAX_START_FAILURES} times before it "
-                        f"could do anything, the last time by this: {death.reason}"
+                        f"could do anything, the last time because: {death.reason}"
                     ) from death
                 self._restart(number)
             else:

@@ -43,7 +43,7 @@ def render(template: str, chat: Sequence[Message], special: Mapping[str, Any], m
         _ENDED.add(template)
         raise UsageError(
             f"The chat template of {model} takes more than {SECONDS:g} seconds, {MEMORY // 2**30} GiB of memory or "
-            f"{LONGEST:,} characters for one prompt, so it was stopped. Use a model whose template ends."
+            f"{LONGEST:,} characters for one prompt, so it was stopped. Use a model whose template finishes."
         )
     text, reason = json.loads(answer)
     if text is None:

@@ -47,7 +47,7 @@ def _refusal(player: str, live: bool, reason: str) -> NotFinite:
     advice = (
         "The last update of this policy has broken its weights. Train again with a lower optimizer.learning_rate."
         if live
-        else "Its weights were broken when they were saved. Take another player, as an earlier snapshot, or restore "
-        "the model from a copy."
+        else "Its weights were broken when they were saved. Use another player, such as an earlier snapshot, or "
+        "restore the model from a copy."
     )
     return NotFinite(f"{player} cannot play: {reason}, so its replies have no probabilities. {advice}")

@@ -27,7 +27,7 @@ def fits(head: Module) -> bool:
 def fused_token_scores(
     head: Any, states: Tensor, targets: Tensor, options: ScoreOptions, most_logits: int = MOST_LOGITS
 ) -> Scores:
-    """Score ``targets`` [M] by the states [M, H] that predict them, with at most so many logits at a time."""
+    """Score ``targets`` [M] by the states [M, H] that predict them, with at most this many logits at a time."""
     return Scores(*_Scores.apply(states, head.weight, targets, options, most_logits))  # type: ignore[no-untyped-call]
 
 

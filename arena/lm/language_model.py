@@ -105,7 +105,7 @@ class LanguageModel(ChatTokenizer):
         lacking = sorted(set(missing) - _tied(model))
         if lacking:
             raise UsageError(
-                f"The weights in {folder} lack {', '.join(lacking[:3])} of the model they are loaded into."
+                f"The weights in {folder} lack {', '.join(lacking[:3])}, which the model they are loaded into has."
             )
         return LanguageModel(model, self.tokenizer)
 

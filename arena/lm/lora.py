@@ -131,7 +131,7 @@ class Adapters:
             raise UsageError(
                 f"PEFT cannot adapt {', '.join(sorted(config.target_modules or ()))} of {type(model).__name__}: "
                 f"{str(error).rstrip('.')}. "
-                f"Set the policy's targets to others of its linear layers ({', '.join(_short_names(self._linear))})."
+                f"Set the policy's targets to other linear layers of it ({', '.join(_short_names(self._linear))})."
             ) from error
         del model.peft_config  # PEFT warns of a model that has one already
         self._shapes[adapter] = shape

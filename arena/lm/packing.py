@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     length: int  # S, of the longest
     queries: Tensor  # [B * S]
     keys: Tensor  # [B * (P + S)]
-    real: Tensor  # indices of the queries that are no padding  # [tokens]
+    real: Tensor  # indices of the queries that are not padding  # [tokens]
     mask: Tensor | None  # which keys each query sees; None: causal, without a prefix  # [B, 1, S, P + S]
 
 

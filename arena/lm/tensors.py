@@ -33,7 +33,7 @@ ALIGNMENT = 64  # bytes
 
 
 def to_device(data: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Return data, a tensor or what makes one, on a device; a GPU copies it while the processor goes on.
+    """Return data, a tensor or what makes one, on a device; a GPU copies it while the processor continues.
 
     Only from memory that cannot be moved (pinned) does a GPU copy by itself.
     """

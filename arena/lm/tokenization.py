@@ -69,7 +69,7 @@ class ChatTokenizer:
     def _checked(self, ids: Sequence[int]) -> Tokens:
         if self.context and len(ids) > self.context:
             raise UsageError(
-                f"A prompt is {len(ids)} tokens long, but {self.model_name} reads {self.context} at most. "
+                f"A prompt is {len(ids)} tokens long, but {self.model_name} reads at most {self.context}. "
                 "Use a model with a longer context, or a role card with a shorter prompt: a rule such as window can "
                 "fill a slot {earlier} in place of all that came before (league show docs long_matches)."
             )
@@ -151,7 +151,7 @@ def unreadable(source: str | Path, error: Exception) -> UsageError:
     if "trust_remote_code" in str(error):
         return UsageError(
             f"The model in {str(source)!r} needs code of its own, which is never run: it could do anything. "
-            "Give a model of a family that transformers has itself."
+            "Give a model of a family that transformers itself provides."
         )
     reason = str(error).strip().splitlines()[0]
     return UsageError(

@@ -49,7 +49,7 @@ class ProbeLog:
         self._turns += 1
 
     def end(self, game: Game, turns: int) -> None:
-        """Note the last position, after so many turns."""
+        """Note the last position, after this many turns."""
         self._note(game, turns, first=True)
 
     def _note(self, game: Game, turns: int, *, first: bool) -> None:

@@ -111,14 +111,14 @@ class TurnBoard:
         with self._changed:
             if (token := self._tokens.get(program)) is None:
                 if len(self._tokens) >= MOST_NAMES:
-                    raise ServedError(403, f"{MOST_NAMES:,} names of programs are taken, the most there can be.")
+                    raise ServedError(403, f"{MOST_NAMES:,} programs have names already, which is the limit.")
                 token = self._tokens[program] = given or secrets.token_urlsafe(24)
                 return token
         if not secrets.compare_digest(given.encode(), token.encode()):
             raise ServedError(
                 403,
-                f"The name {program!r} is another program's. If it is yours, send the token that came with the first "
-                "answer to it; else choose another name.",
+                f"The name {program!r} belongs to another program. If it is yours, send the token from the first "
+                "answer; otherwise choose another name.",
                 "token",
             )
         return token
@@ -150,7 +150,8 @@ class TurnBoard:
             return self._of(key).turn
 
     def complete(self, key: str, chat: Sequence[Message], tokens: int | None, number: int) -> list[Future[Reply]]:
-        """Ask for so many replies to a chat. Raises ServedError; a reply raises UsageError for a chat that is refused.
+        """Ask for this many replies to a chat. Raises ServedError; a reply raises UsageError for a chat that is
+        refused.
 
         They are the turn's once they are kept.
         """
@@ -158,7 +159,7 @@ class TurnBoard:
             taken = self._of(key)
             if taken.asked + number > self.limits.completions:
                 raise ServedError(
-                    403, f"A turn has {self.limits.completions} completions at most (programs.completions)."
+                    403, f"A turn may have at most {self.limits.completions} completions (programs.completions)."
                 )
             taken.asked += number
             asked = [self._submit(taken, taken.turn.ask(chat, tokens)) for _ in range(number)]
@@ -187,7 +188,8 @@ class TurnBoard:
                 self.counts["refused"] += 1
                 raise ServedError(
                     422,
-                    f"None of this turn's {len(replies)} completions is that one, and only what was sampled for it can "
+                    f"That is none of this turn's {len(replies)} completions, and only what was sampled for this turn "
+                    "can "
                     "be played. Ask for a completion under this key, and play it by its id.",
                 )
             self._end(key, replies[place], (410, "This turn has been played already."))
@@ -318,7 +320,7 @@ class TurnBoard:
         if key in self._void:
             raise ServedError(*self._void[key])
         raise ServedError(
-            401, "The API key belongs to no turn. POST /v1/seats/next hands one out: send its key as the API key."
+            401, "The API key belongs to no turn. POST /v1/seats/next hands out a turn: send the key it returns."
         )
 
     def _forfeit_late(self) -> float:

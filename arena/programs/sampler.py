@@ -85,7 +85,7 @@ class ProgramSampler:
         if tokenizer.context and prompt + reply > tokenizer.context:
             raise UsageError(
                 f"The chat is {prompt} tokens long and the reply up to {reply}, but the model reads "
-                f"{tokenizer.context} in all. Send a shorter chat."
+                f"{tokenizer.context} in total. Send a shorter chat."
             )
 
 
@@ -131,7 +131,8 @@ class FunctionTurns:
         said = [reply for reply in turn.replies if reply.text == content]
         if not said:
             raise EngineError(
-                f"The program {name} plays {str(content)[:80]!r}, which none of its {len(turn.replies)} completions of "
-                "this turn says: return what seat.complete() returned."
+                f"The program {name} plays {str(content)[:80]!r}, which is none of its {len(turn.replies)} "
+                "completions of "
+                "this turn: return what seat.complete() returned."
             )
         return said[-1]

@@ -32,9 +32,9 @@ class NextRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    program: _Word = Field("", description="the program's name, under which it gets its turn again when it restarts")
-    token: _Word = Field("", description="what shows that the name is its own, from the first answer to it")
-    role: _Word = Field("", description="GAME/ROLE whose turns it takes; left out: any")
+    program: _Word = Field("", description="the program's name, by which it gets its turn back after a restart")
+    token: _Word = Field("", description="the token from the first answer, which proves that the name is its own")
+    role: _Word = Field("", description="GAME/ROLE to take turns for; left out: any")
     wait: int = Field(20, ge=0, le=60, description="seconds that it waits for a turn")
 
 
@@ -156,12 +156,14 @@ def _check_sampling(request: ChatRequest, turn: ProgramTurn) -> None:
     for name, given, own in said:
         if given not in (None, own):
             raise ServedError(
-                400, f"{name} = {given} is not that of the role, {own}: leave it out, the run's settings decide.", name
+                400, f"{name} = {given} differs from the role's, {own}: leave it out; the run's settings decide.", name
             )
     if request.seed is not None:
-        raise ServedError(400, "seed is not supported here: leave it out, the seeds of the run decide.", "seed")
+        raise ServedError(400, "seed is not supported here: leave it out; the run's seeds decide.", "seed")
     if request.top_logprobs:
-        raise ServedError(400, "top_logprobs is not supported here: only what was sampled is known.", "top_logprobs")
+        raise ServedError(
+            400, "top_logprobs is not supported here: only the sampled tokens' log-probs are known.", "top_logprobs"
+        )
     choice = request.structured_outputs
     if choice is not None and not (role.reply is ReplyForm.CHOICE and set(choice.choice) == set(legal)):
         form = f"one of {', '.join(legal)}" if role.reply is ReplyForm.CHOICE else "a free reply"

@@ -23,7 +23,7 @@ NO_QUOTA = "insufficient_quota"  # OpenAI's error code of a 429 that does not pa
 MAX_MESSAGE = 300  # characters of a server's message in an error
 MAX_NAMES = 1000  # of models that a server lists
 LARGEST_LOGPROB = 1e-3  # servers round; a greater one is none, nor is nan
-MAX_COUNT = 10**9  # tokens; a count above is none: no model reads or writes so many
+MAX_COUNT = 10**9  # tokens; a count above is none: no model reads or writes this many
 
 _BYTES_PER_TOKEN = 4  # roughly, of English prose
 _FIELD = "action"  # of the JSON schema
@@ -110,7 +110,7 @@ def parse_completion(text: str) -> Completion:
     except (ValueError, LookupError, TypeError, AttributeError):
         content = None
     if not isinstance(content, str):
-        raise UnusableAnswerError(f"what it answered is no chat completion ({parse_error(text)[0]})") from None
+        raise UnusableAnswerError(f"what it answered is not a chat completion ({parse_error(text)[0]})") from None
     usage = data.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     return Completion(
@@ -172,19 +172,23 @@ def suggest_fix(status: int | None, variable: str | None, *, passes: bool) -> st
     """Return advice on a failure by its HTTP status (None: no response)."""
     if passes:
         return {
-            None: "See that it runs, and that the URL is right.",
-            200: "See that the URL is right (it usually ends in /v1), and that it knows this kind of choice.",
+            None: "Check that it runs, and that the URL is right.",
+            200: "Check that the URL is right (it usually ends in /v1), and that it supports this kind of choice.",
             429: "Lower concurrency, or set requests_per_minute and tokens_per_minute.",
-        }.get(status, "It is in trouble: try later.")
-    field = "A field that it does not know can be left out (leave_out), and others be added (body)."
-    key = f"Check the key in {variable}." if variable else "It wants a key: name its variable as key_variable."
+        }.get(status, "The server has a problem: try later.")
+    field = "Fields that it does not know can be left out (leave_out), and others added (body)."
+    key = (
+        f"Check the key in {variable}."
+        if variable
+        else "It needs a key: name its environment variable as key_variable."
+    )
     return {
         400: field,
         401: key,
         403: key,
         404: "Check the name of the model, and the URL, which usually ends in /v1.",
         422: field,
-        429: "The account has nothing left to spend.",
+        429: "The account has no credit left.",
     }.get(status or 0, "Check the URL.")
 
 
@@ -196,7 +200,7 @@ def printable(text: str) -> str:
 
 
 def _parse_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ValueError for what is none, or is nested too deeply."""
+    """Return the value of a JSON text. Raises ValueError for anything else, or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -219,7 +223,7 @@ def _logprob(data: Any) -> float | None:
 
 
 def _count(value: Any) -> int | None:
-    """Return a count of tokens; None for what is none."""
+    """Return a count of tokens; None for anything else."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 

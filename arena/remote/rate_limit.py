@@ -38,7 +38,7 @@ class RateLimit:
 
 
 def backoff(failures: int, rng: random.Random) -> float:
-    """Return the seconds to wait after so many failures in a row: doubled each time, with jitter.
+    """Return the seconds to wait after this many failures in a row: doubled each time, with jitter.
 
     The jitter, up to half of the time, keeps requests that failed together from being retried together.
     """

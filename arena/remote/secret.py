@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 MASK = "[key]"
 MIN_SECRET = 8  # characters; a shorter key, such as EMPTY for a server that takes any key, may be a word of a reply
-_BACKSLASHES = 15  # of an escaped letter: so many has JSON within JSON within JSON within JSON
+_BACKSLASHES = 15  # of an escaped letter: this many has JSON within JSON within JSON within JSON
 
 
 class Secret:

@@ -23,49 +23,53 @@ class RemoteSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(min_length=1, description="the model's name at the server")
-    url: str = Field(OPENAI_URL, description="where the API begins; it usually ends in /v1")
+    model: str = Field(min_length=1, description="the model's name on the server")
+    url: str = Field(OPENAI_URL, description="base URL of the API; it usually ends in /v1")
     key_variable: str | None = Field(
         None, description=f"environment variable that holds the key; OpenAI's own server: {OPENAI_KEY}"
     )
-    reply: Literal["free", "choice"] = Field("free", description="reply form of its roles, outside a training run")
+    reply: Literal["free", "choice"] = Field("free", description="reply form of its roles outside training runs")
     run: str | None = Field(
         None,
-        description="a training run: the model is asked what that run's models are asked, word for word, as one that "
-        "`league serve` serves has to be; reply is then the run's",
+        description="a training run: the model gets the same prompts as that run's models, word for word, as a model "
+        "behind `league serve` needs; reply is then the run's",
     )
     choice: Literal["plain", "structured_outputs", "json_schema"] = Field(
         "plain",
-        description="how a choice is asked for: in words, which may break the rules; by vLLM's structured_outputs; or "
-        "by a JSON schema, as at OpenAI",
+        description="how to ask for a choice: in words, which the answer may ignore; by vLLM's structured_outputs; or "
+        "by a JSON schema, as OpenAI takes",
     )
-    max_reply_tokens: _Count = Field(512, description="longest reply, with its reasoning, whatever the role's limit")
+    max_reply_tokens: _Count = Field(
+        512, description="longest reply in tokens, reasoning included, whatever the role's limit"
+    )
     max_reply_characters: _Count = Field(
-        100_000, description="a longer reply, from a server that keeps to no limit, is an answer that cannot be used"
+        100_000,
+        description="longest reply that is accepted; a longer one, from a server that ignores max_tokens, "
+        "counts as unusable",
     )
     seed: bool = Field(
-        False, description="whether requests carry seeds from their match's stream; few servers keep to them"
+        False, description="whether requests carry seeds from their match's stream; few servers obey them"
     )
-    concurrency: _Count = Field(16, description="requests under way at once")
+    concurrency: _Count = Field(16, description="requests in flight at once")
     requests_per_minute: _Count | None = Field(None, description="rate limit; None: none")
-    tokens_per_minute: _Count | None = Field(None, description="rate limit of prompts and replies together")
-    timeout: float = Field(120.0, gt=0.0, description="seconds until an answer must have come whole")
+    tokens_per_minute: _Count | None = Field(None, description="rate limit for prompts and replies together")
+    timeout: float = Field(120.0, gt=0.0, description="seconds within which the whole answer must arrive")
     late: Literal["failed", "empty"] = Field(
         "failed",
-        description="what an answer is that has not come at the last attempt: a failure, after which the match begins "
-        "again; or an empty reply, which is illegal where replies are not masked, so that the seat alone pays for it",
+        description="what a missing answer counts as after the last attempt: a failure, which restarts the match; or "
+        "an empty reply, which is illegal where replies are not masked, so that only that seat pays for it",
     )
-    retries: int = Field(5, ge=0, description="times that a request is repeated before it has failed")
-    input_price: _Price | None = Field(None, description="of a million tokens of prompts, in any currency")
-    output_price: _Price | None = Field(None, description="of a million tokens of replies, in the same")
+    retries: int = Field(5, ge=0, description="how often a request is repeated before it counts as failed")
+    input_price: _Price | None = Field(None, description="price of a million prompt tokens, in any currency")
+    output_price: _Price | None = Field(None, description="price of a million reply tokens, in the same currency")
     system_message: bool = Field(
-        True, description="whether the model takes one; false: what it would say stands at the head of the request"
+        True, description="whether the model takes a system message; false: its text opens the request instead"
     )
     special_tokens: tuple[str, ...] = Field(
         ("<|", "<｜", "<s>", "</s>", "<start_of_turn>", "<end_of_turn>", "[INST]", "[/INST]"),
-        description="marks of chat templates; what is shown to the model is broken up where it holds one",
+        description="markers of chat templates; where text shown to the model contains one, the marker is broken up",
     )
-    body: dict[str, Any] = Field({}, description="further fields of every request, such as reasoning_effort")
+    body: dict[str, Any] = Field({}, description="extra fields of every request, such as reasoning_effort")
     leave_out: tuple[str, ...] = Field((), description="fields that this server refuses, such as temperature")
 
     @field_validator("url")
@@ -86,8 +90,8 @@ class RemoteSettings(BaseModel):
     def _name_of_a_variable(cls, name: str | None) -> str | None:
         if name is not None and not re.fullmatch("[A-Z_][A-Z0-9_]*", name):  # it may be the key itself: never show it
             raise ValueError(
-                f"key_variable must be the name of an environment variable, in capitals, such as {OPENAI_KEY}. It is "
-                "not the key: that is never written to a file."
+                f"key_variable must be the name of an environment variable, in capitals, such as {OPENAI_KEY}, "
+                "not the key itself: a key is never written to a file."
             )
         return name
 

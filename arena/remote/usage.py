@@ -43,7 +43,7 @@ def _line(player: str, usage: Usage) -> str:
     line = f"{player}: {usage.requests:,} requests, {usage.retries:,} of them repeated; "
     line += f"{usage.input_tokens:,} tokens read and {usage.output_tokens:,} written"
     if usage.uncounted:
-        line += f", not counting {usage.uncounted:,} answers whose tokens the server did not tell"
+        line += f", not counting {usage.uncounted:,} answers whose tokens the server did not report"
     if usage.unusable:
-        line += f"; {usage.unusable:,} replies count as illegal, because no answer could be used"
+        line += f"; {usage.unusable:,} replies count as illegal, because no answer was usable"
     return f"{line}." if usage.cost is None else f"{line}; cost {usage.cost:.4f}."

@@ -1,4 +1,4 @@
-"""A slow player beside all other play: each of its replies is a call of its own, with limits.
+"""A slow player alongside all other play: each of its replies is a call of its own, with limits.
 
 A scripted player that waits for something, such as a search, a program or another system, holds up a whole round of
 matches: ``sample`` is called for all of its requests, and the others wait. Behind this it streams: its match waits, and
@@ -34,7 +34,7 @@ class Beside:
         return [reply.result() for reply in [self.submit(request) for request in requests]]
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:
-        """See ``Streaming``. A call that is given up may go on, so it has a position and a generator of its own."""
+        """See ``Streaming``. A call that is given up may continue, so it has a position and a generator of its own."""
         rng = copy(request.rng)
         own = request._replace(rng=rng, game=request.game.copy())
         asked = self._calls.submit(ToolRequest(self._limits, lambda: self._engine.sample([own])[0], tells=False))

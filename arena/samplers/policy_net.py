@@ -124,8 +124,8 @@ def num_features(game: Game) -> int:
     tensor = seat_tensor(game)
     if tensor is None:
         raise UsageError(
-            f"{game.spec.name} has no array of what a seat sees, which exploiters' networks read. They play "
-            "OpenSpiel's games that have one, and small games that give chance as data; use a language model here."
+            f"{game.spec.name} has no observation tensor, which exploiters' networks read. They play "
+            "OpenSpiel games that have one, and small games that give chance as data; use a language model here."
         )
     return int(np.prod(tensor.shape)) + game.spec.seats
 
@@ -182,7 +182,7 @@ def load_facts(folder: Path) -> ExploiterFacts:
         return facts._replace(seats=tuple(facts.seats))
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(
-            f"best_response:{folder}: no exploiter can be read from there ({error}). "
+            f"best_response:{folder}: no exploiter can be read from it ({error}). "
             "`league lab exploit PLAYER --game G --out DIR` makes one, and best_response:DIR plays it."
         ) from error
 

@@ -26,8 +26,8 @@ MAX_ITERATIONS = 2_000
 FIRST_CHECK = 100  # iterations before exploitability is first computed; then after each doubling
 TARGET = 1e-4  # exploitability, as a share of the game's range of returns, at which a solution stops
 _MISSED = (
-    "league: equilibrium is not quite one in {name}: after {iterations:,} iterations of CFR+ a perfect opponent gains "
-    "{gain:.2g} a match, averaged over seats, where {target:.2g} was the aim.\n"
+    "league: equilibrium is only approximate in {name}: after {iterations:,} iterations of CFR+ a perfect opponent "
+    "gains {gain:.2g} a match, averaged over seats; the target was {target:.2g}.\n"
 )
 
 Shares = Mapping[int, float]  # the probability of each action id
@@ -80,8 +80,9 @@ class Random:
         scripts = request.game.scripts() if isinstance(request.game, HasScripts) else {}
         if "random" not in scripts:
             raise UsageError(
-                f"random cannot play {request.game.spec.name}: it draws from a list of legal actions, and free text has"
-                f" none. Use {_known(scripts)}."
+                f"random cannot play {request.game.spec.name}: it draws from a list of legal actions, which free text "
+                "does"
+                f" not have. Use {_known(scripts)}."
             )
         return scripts["random"](request.rng)
 
@@ -113,7 +114,8 @@ class Always:
         if not isinstance(asked, FreeText) or read_free_text(asked, self.action) is None:
             raise UsageError(
                 f"always:{self.action} cannot play {request.game.spec.name}, which asks for {request.form} and cannot "
-                "read that. Say what it reads at every turn."
+                ""
+                "read that. Give text that it can read at every turn."
             )
 
 
@@ -214,7 +216,7 @@ class Mcts:
     def __init__(self, sims: int) -> None:
         """Search with ``sims`` simulations for each reply."""
         if sims < 1:
-            raise UsageError(f"mcts:{sims} does not search: give at least one simulation, for example mcts:100.")
+            raise UsageError(f"mcts:{sims} does not search: give one simulation or more, for example mcts:100.")
         self.sims = sims
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:

@@ -166,7 +166,7 @@ class VllmLM:
             if len(prompt) + reply > most:
                 raise UsageError(
                     f"A prompt of {role.name} in {role.game} is {len(prompt)} tokens long and its reply up to {reply}, "
-                    f"but the engine reads {most} at most. "
+                    f"but the engine reads at most {most}. "
                     f"Set engine.vllm.max_model_len = {len(prompt) + reply} or more."
                 )
             self._prompts[key] = prompt

@@ -1,7 +1,7 @@
 """vLLM behind HTTP: servers that this engine starts, or that others keep. Token ids go in, ids and log-probs come out.
 
-A server that is killed, or answers nothing for ``timeout`` seconds, is left out, and one of ours is replaced. What it
-was asked is asked of another: a request's seed travels with it, so no match begins again or is counted twice.
+A server that is killed, or answers nothing for ``timeout`` seconds, is left out, and one of ours is replaced. Its
+requests are sent to another: a request's seed travels with it, so no match begins again or is counted twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 LOOK = 1.0  # seconds between two looks at a server's health
 START = 1800.0  # seconds that a server may take to start
 SPREAD = 8  # requests by which a server may be busier than another before weights are loaded there too
-ATTEMPTS = 3  # servers that a request is asked of
+ATTEMPTS = 3  # servers that a request is sent to
 DEATHS = 3  # of servers of ours, one after the other with no reply between, after which none is started any more
 LARGEST_ANSWER = 2**26  # bytes
 LARGEST_LOGPROB = 1e-3  # rounding; a greater one is none
@@ -259,12 +259,12 @@ class VllmServers:
             models = json.loads(listed)["data"]
             server.base = next(model["id"] for model in models if not model.get("parent"))
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-            raise ServerError(f"{server.name} lists no model (status {status}): it is no vLLM server.") from None
+            raise ServerError(f"{server.name} lists no model (status {status}): it is not a vLLM server.") from None
         server.up = True
 
     def _not_started(self, server: _Server, status: int | None) -> str:
         if server.process is None:
-            return f"{server.name} does not answer. Start vLLM there, or take it out of engine.vllm_server.urls."
+            return f"{server.name} does not answer. Start vLLM there, or remove it from engine.vllm_server.urls."
         log = self._log.with_name(f"{self._log.stem}-{server.name.split()[-1]}{self._log.suffix}")
         said = f"exit status {status}" if status is not None else f"no answer within {START:.0f} seconds"
         return f"vLLM's server could not be started ({said}).{last_lines(log)}"
@@ -287,7 +287,7 @@ class VllmServers:
             elif server.process is not None and server.process.poll() is not None:
                 why = f"it ended (exit status {server.process.returncode})"
             elif server.up and not await self._healthy(server, self._pool.timeout):
-                why = "it did not answer whether it is well"
+                why = "it did not answer a health check"
             if not why:
                 continue
             self._give_up(server, why)
@@ -349,7 +349,7 @@ class VllmServers:
             server.last, server.answered, self._deaths = loop.time(), server.answered + 1, 0
             return answer
         except OSError as error:
-            raise _Lost(f"{server.name} broke off: {error}") from error
+            raise _Lost(f"{server.name} closed the connection: {error}") from error
         finally:
             server.load -= 1
             asked.cancel()
@@ -367,7 +367,7 @@ class VllmServers:
 
     async def _post(self, server: _Server, body: dict[str, Any], params: Mapping[str, Any]) -> SampledTokens:
         status, answer = await self._http(server, "POST", "/v1/completions", body)
-        if status == 404:  # it was started anew and has lost its adapters
+        if status == 404:  # it was started again and has lost its adapters
             server.loaded.pop(body["model"], None)
             raise RetryableError(f"{server.name} does not know {body['model']} any more.", status)
         self._check_status(server, status, answer)
@@ -450,7 +450,7 @@ class VllmServers:
             await writer.drain()
             return await _answer(wire, reader)
         except h11.RemoteProtocolError as error:
-            raise RetryableError(f"{address.host} broke off, or does not speak HTTP: {error}") from error
+            raise RetryableError(f"{address.host} closed the connection, or does not speak HTTP: {error}") from error
         finally:
             writer.close()
 

@@ -24,7 +24,7 @@ class PlayerWeights:
     ) -> None:
         """Take the engine's base (None: players are whole models) and a folder for versions of live models.
 
-        ``gone`` is told the weights whose folder is about to be removed.
+        ``gone`` is called with the weights whose folder is about to be removed.
         """
         self._base, self._shape, self._folder, self._gone = base, shape, folder, gone
         self._live: dict[str, LanguageModel] = {}
@@ -49,7 +49,7 @@ class PlayerWeights:
             if not self._shape.adapters or is_adapter(source):
                 return Path(source)
             if str(source) != str(self._base):
-                raise UsageError(f"{source} is no adapter of {self._base}, which is the one model of this engine.")
+                raise UsageError(f"{source} is not an adapter of {self._base}, the only model of this engine.")
             return Path(source)
 
         self._sources[player] = folder
@@ -134,7 +134,7 @@ class PlayerWeights:
         """Raise UsageError for weights that are not finite, or an adapter of too high a rank."""
         if self._shape.adapters and not bare and (rank := read_shape(folder).rank) > self._shape.max_lora_rank:
             raise UsageError(
-                f"The adapter in {folder} has rank {rank}, and the engine takes {self._shape.max_lora_rank} at most. "
+                f"The adapter in {folder} has rank {rank}, and the engine takes at most {self._shape.max_lora_rank}. "
                 f"Set engine.vllm.max_lora_rank = {rank}."
             )
         check_weights(player, folder, live=player in self._live)

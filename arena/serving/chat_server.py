@@ -62,14 +62,15 @@ class ChatServer(WebServer):
         choice = self._choice(request, ids)
         room = (lm.context or len(ids) + served.max_tokens + 1) - len(ids)
         if choice is None and room < 1:
-            message = f"The chat fills the model's context of {lm.context} tokens, so nothing can be answered."
+            message = f"The chat fills the model's context of {lm.context} tokens, which leaves no room for an answer."
             raise ServedError(400, message, "messages")
         most = min(request.tokens or served.max_tokens, max(room, 1))
         top = (request.top_logprobs or 0) if request.logprobs else None
         number, longest = request.n or 1, max(map(len, choice.tokens)) if choice else most
         if top is not None and number * longest * (top + 1) > MAX_SCORES:
             message = (
-                f"{number} replies of {longest} tokens with {top + 1} log-probs each are more than {MAX_SCORES:,}."
+                f"{number} replies of {longest} tokens with {top + 1} log-probs each are over the limit of "
+                f"{MAX_SCORES:,}."
             )
             raise ServedError(400, f"{message} Ask for fewer.", "logprobs")
         temperature = served.temperature if request.temperature is None else request.temperature
@@ -95,7 +96,7 @@ class ChatServer(WebServer):
         again = 1 if lm.shares_prefix else len(ids)  # tokens of the chat that are read at each node
         read = sum(again + len(prefix) for prefix in trie.prefixes)
         if read > MAX_CHOICE_TOKENS:
-            message = f"To choose one of these replies takes {read:,} tokens; {MAX_CHOICE_TOKENS:,} are the most."
+            message = f"Choosing one of these replies takes {read:,} tokens; the limit is {MAX_CHOICE_TOKENS:,}."
             raise ServedError(400, f"{message} Send fewer, or shorter ones.", "structured_outputs")
         return trie
 

@@ -1,7 +1,7 @@
 """Replies of one language model to prompts that arrive at any time; waiting prompts are computed together.
 
 One thread has the model. A reply is drawn from its own seed, and depends on the others beside it by rounding alone.
-What nobody waits for any more is not begun, and a batch that nobody waits for ends at its next step.
+What nobody waits for any more is not started, and a batch that nobody waits for ends at its next step.
 """
 
 from __future__ import annotations

@@ -86,10 +86,10 @@ class StructuredOutputs(BaseModel):
     @classmethod
     def _differ(cls, choice: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(choice)) < len(choice) or not all(choice):
-            raise ValueError("structured_outputs.choice must hold texts that differ, and no empty one.")
+            raise ValueError("structured_outputs.choice must hold distinct texts, none of them empty.")
         if (characters := sum(map(len, choice))) > MAX_CHOICE_CHARACTERS:
             raise ValueError(
-                f"structured_outputs.choice has {characters:,} characters in all; the most that is read is "
+                f"structured_outputs.choice has {characters:,} characters in total; the limit is "
                 f"{MAX_CHOICE_CHARACTERS:,}."
             )
         return choice
@@ -98,7 +98,7 @@ class StructuredOutputs(BaseModel):
 class StreamOptions(BaseModel):
     """How an answer is streamed."""
 
-    include_usage: bool = Field(False, description="whether the counts of tokens come in a last piece")
+    include_usage: bool = Field(False, description="whether a last chunk brings the token counts")
 
 
 _Tokens = Annotated[int, Field(ge=1)]
@@ -114,12 +114,16 @@ class ChatRequest(BaseModel):
     temperature: float | None = Field(
         None, ge=0.0, le=100.0, description="sampling temperature; 0: the likeliest token"
     )
-    top_p: float | None = Field(None, gt=0.0, le=1.0, description="only the likeliest tokens that sum to it")
-    top_k: int | None = Field(None, ge=-1, description="only so many tokens; 0 or -1: all")
-    min_p: float | None = Field(None, ge=0.0, le=1.0, description="only tokens so likely, as a share of the likeliest")
+    top_p: float | None = Field(
+        None, gt=0.0, le=1.0, description="only the likeliest tokens whose probabilities sum to it"
+    )
+    top_k: int | None = Field(None, ge=-1, description="only this many of the likeliest tokens; 0 or -1: all")
+    min_p: float | None = Field(
+        None, ge=0.0, le=1.0, description="only tokens at least this likely, as a share of the likeliest"
+    )
     max_completion_tokens: _Tokens | None = Field(None, description="longest reply, in tokens")
     max_tokens: _Tokens | None = Field(None, description="an older name of max_completion_tokens")
-    seed: int | None = Field(None, description="equal requests with equal seeds have equal replies")
+    seed: int | None = Field(None, description="equal requests with equal seeds get equal replies")
     logprobs: bool | None = Field(None, description="whether to return the tokens' log-probs")
     top_logprobs: int | None = Field(None, ge=0, le=MAX_TOP, description="how many other tokens' log-probs to return")
     n: int | None = Field(None, ge=1, le=MAX_COMPLETIONS, description="how many replies")
@@ -156,7 +160,7 @@ class Served(NamedTuple):
 
 
 def parse_object(content: bytes, holds: str) -> dict[str, Any]:
-    """Return a body's JSON object, which ``holds`` something. Raises ServedError for what is none, or too much of it.
+    """Return a body's JSON object, which ``holds`` something. Raises ServedError for anything else, or too much of it.
 
     What is not Unicode, as one half of a surrogate pair, no tokenizer reads.
     """
@@ -164,9 +168,9 @@ def parse_object(content: bytes, holds: str) -> dict[str, Any]:
         data = json.loads(content.decode())
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeError as error:
-        raise ServedError(400, f"The body is no UTF-8, or holds half a surrogate pair ({error}).") from None
+        raise ServedError(400, f"The body is not UTF-8, or holds half a surrogate pair ({error}).") from None
     except (ValueError, RecursionError) as error:
-        raise ServedError(400, f"The body is no JSON ({error}).") from None
+        raise ServedError(400, f"The body is not JSON ({error}).") from None
     if not isinstance(data, dict):
         raise ServedError(400, f"The body should be a JSON object with {holds}.")
     _check_size(data)
@@ -178,24 +182,22 @@ def _check_size(data: dict[str, Any]) -> None:
     inner: list[Any] = [data]
     for value in inner:  # which grows
         if isinstance(value, dict) and len(value) > MAX_KEYS:
-            raise ServedError(400, f"An object in the body has {len(value):,} keys; {MAX_KEYS} are the most.")
+            raise ServedError(400, f"An object in the body has {len(value):,} keys; the limit is {MAX_KEYS}.")
         if isinstance(value, dict | list):
             inner += value.values() if isinstance(value, dict) else value
         if len(inner) > MAX_VALUES:
-            raise ServedError(400, f"The body has more than {MAX_VALUES:,} values in it.")
+            raise ServedError(400, f"The body holds more than {MAX_VALUES:,} values.")
 
 
 def check_characters(chat: Sequence[Message], tokenizer: ChatTokenizer) -> None:
-    """Raise ServedError for a chat of more characters than so many tokens can have: it is not even tokenised."""
+    """Raise ServedError for a chat of more characters than this many tokens can have: it is not even tokenised."""
     characters = sum(len(message["content"]) for message in chat)
     most = MAX_CHARACTERS
     if tokenizer.context:
         most = min(most, tokenizer.context * tokenizer.longest_token)
     if characters > most:
-        reads = f", and {tokenizer.model_name} reads {tokenizer.context} tokens at most" * bool(tokenizer.context)
-        raise ServedError(
-            400, f"The chat has {characters:,} characters; the most that is read is {most:,}{reads}.", "messages"
-        )
+        reads = f", and {tokenizer.model_name} reads at most {tokenizer.context} tokens" * bool(tokenizer.context)
+        raise ServedError(400, f"The chat has {characters:,} characters; the limit is {most:,}{reads}.", "messages")
 
 
 def parse_request(content: bytes, model: str) -> ChatRequest:

@@ -99,12 +99,12 @@ class Call:
         if length is None and "transfer-encoding" not in headers:
             raise ServedError(411, "The request needs a Content-Length.")
         if length is not None and int(length) > MAX_BODY:
-            raise ServedError(413, f"The request has {int(length):,} bytes; the most that is read is {MAX_BODY:,}.")
+            raise ServedError(413, f"The request has {int(length):,} bytes; the limit is {MAX_BODY:,}.")
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 content = await self._read()
         except TimeoutError:
-            raise ServedError(408, f"The request did not come within {BODY_SECONDS:g} seconds.") from None
+            raise ServedError(408, f"The request did not arrive within {BODY_SECONDS:g} seconds.") from None
         self.unread = False
         return content
 
@@ -115,9 +115,9 @@ class Call:
             self._held += len(piece)
             self._workload.bytes += len(piece)
             if len(content) > MAX_BODY:
-                raise ServedError(413, f"The request is longer than {MAX_BODY:,} bytes, the most that is read.")
+                raise ServedError(413, f"The request is longer than {MAX_BODY:,} bytes, which is the limit.")
             if self._workload.bytes > MAX_BODIES:
-                raise ServedError(503, "The server holds as many requests as it can: ask again later.")
+                raise ServedError(503, "The server has as many requests as it can hold: try again later.")
         return bytes(content)
 
     def release(self) -> None:
@@ -135,7 +135,7 @@ class Call:
     async def wait(self, futures: Sequence[Future[Result]], seconds: float | None = None) -> list[Result]:
         """Return what all futures hold, and raise what one of them raises.
 
-        Raises ClientGone if the client goes first, and TimeoutError if they take longer than so many seconds. In the
+        Raises ClientGone if the client goes first, and TimeoutError if they take longer than this many seconds. In the
         end all that are still to come are cancelled.
         """
         results = asyncio.gather(*map(asyncio.wrap_future, futures))
@@ -262,22 +262,22 @@ def _check_head(request: Request, is_ours: Callable[[str], bool]) -> None:
         + sum(len(name) + len(value) for name, value in headers.raw)
     )
     if size > MAX_HEAD:  # the connection bounds only what does not come at once
-        raise ServedError(431, f"The head of the request has {size:,} bytes; the most that is read is {MAX_HEAD:,}.")
+        raise ServedError(431, f"The head of the request has {size:,} bytes; the limit is {MAX_HEAD:,}.")
     hosts = headers.getlist("host")
     host = _host(hosts[0]) if len(hosts) == 1 else None
     if host is None or not is_ours(host):
         raise ServedError(
             403,
-            f"The host {', '.join(hosts)[:100]!r} is no name of this server. Ask it by its address, or start it with "
+            f"The host {', '.join(hosts)[:100]!r} is not a name of this server. Use its address, or start it with "
             "--allow-host and that name.",
         )
     origins = headers.getlist("origin")
     if origins and request.method not in ("GET", "HEAD") and not _is_same_site(origins, hosts[0]):
-        raise ServedError(403, f"A page of {', '.join(origins)[:100]!r} may ask nothing here.")
+        raise ServedError(403, f"A page of {', '.join(origins)[:100]!r} may not send requests here.")
     if "transfer-encoding" in headers and "content-length" in headers:
-        raise ServedError(400, "A request has a Content-Length or a Transfer-Encoding, not both.")
+        raise ServedError(400, "A request may have a Content-Length or a Transfer-Encoding, not both.")
     if request.method != "POST" and ("transfer-encoding" in headers or headers.get("content-length", "0") != "0"):
-        raise ServedError(400, f"A {request.method[:20]} has no body here.")
+        raise ServedError(400, f"A {request.method[:20]} may not have a body here.")
 
 
 def _host(header: str) -> str | None:

@@ -112,7 +112,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
-            self._refuse(ServedError(503, f"The server has {MOST_CONNECTIONS} connections: ask again later."))
+            self._refuse(ServedError(503, f"The server has {MOST_CONNECTIONS} connections already: try again later."))
         else:
             self._limit_head()
 
@@ -157,7 +157,7 @@ class _Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request of HTTP."""
-        self._refuse(ServedError(400, "This is no request of HTTP that this server reads."))
+        self._refuse(ServedError(400, "This is not an HTTP request that this server can read."))
 
     def _refuse(self, error: ServedError) -> None:
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):

@@ -3,10 +3,10 @@
     python -m benchmarks gpu [--minutes 8] [--device cuda] [--parts PART ...] [--tiny] [--out FILE]
 
 First the device's limits are measured: the rate of bfloat16 products, copy bandwidth, the launch of a kernel. Then the
-parts follow in order of worth, each with a share of the time that is left. The result is written anew after every case,
-so that what was measured stays when the command is cut off: by SIGTERM, Ctrl-C, the end of its minutes, or memory. It
-needs no network, and torch, transformers, tokenizers, safetensors and numpy; a part that needs more says what it lacks.
-`--tiny` takes sizes that only show that everything runs, as the tests do: `--device cpu --tiny`.
+parts follow in order of worth, each with a share of the time that is left. The result is written again after every
+case, so that what was measured stays when the command is cut off: by SIGTERM, Ctrl-C, the end of its minutes, or
+memory. It needs no network, and torch, transformers, tokenizers, safetensors and numpy; a part that needs more says
+what it lacks. `--tiny` takes sizes that only show that everything runs, as the tests do: `--device cpu --tiny`.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _measure_adapters(lm: LanguageModel, key: str, number: int, written: int, se
 
 
 def write(lm: LanguageModel | Sequence[LanguageModel], prompts: list[Tokens], tokens: int) -> None:
-    """Answer every prompt with so many tokens."""
+    """Answer every prompt with this many tokens."""
     rngs = [random.Random(i) for i in range(len(prompts))]
     generate(lm, prompts, rngs, temperature=1.0, max_tokens=tokens, max_batch_tokens=MAX_BATCH_TOKENS)
 

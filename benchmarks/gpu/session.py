@@ -78,7 +78,7 @@ class Report:
 
     @contextmanager
     def telling_of_failures(self, case: str) -> Iterator[None]:
-        """Let the part go on after a case that fails or does not fit into memory, which the report says."""
+        """Let the part continue after a case that fails or does not fit into memory, which the report says."""
         import torch
 
         try:

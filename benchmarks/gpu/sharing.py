@@ -29,11 +29,11 @@ SECONDS, SECONDS_TINY = 8.0, 0.2  # of each rate
 REPLIES, ROWS = 256, 256
 MEASURED_ASLEEP = 512  # longest prompt and reply
 Measured = TypeVar("Measured")
-START_SECONDS = 600.0  # in which both processes must have begun to work
+START_SECONDS = 600.0  # in which both processes must have started to work
 
 
 def two_processes(setup: Setup, report: Report) -> None:
-    """Store the rates of play and of updates alone, and of both at once in processes of their own."""
+    """Store the rates of play and of updates alone, and of both at once in their own processes."""
     span = SECONDS_TINY if setup.tiny else SECONDS
     rates = {name: _alone(make, setup, span) for name, make in WORKS.items()}
     report.add(alone=rates)

@@ -92,7 +92,9 @@ class Source:
 
 
 def read(root: Path) -> list[Source]:
-    """Return the files of the packages, in their order. Raises FileNotFoundError for a folder that is no checkout."""
+    """Return the files of the packages, in their order. Raises FileNotFoundError for a folder that is not a
+    checkout.
+    """
     if not all((root / package).is_dir() for package in PACKAGES):
         raise FileNotFoundError(f"{root} is no checkout of this project: it lacks one of {', '.join(PACKAGES)}.")
     return [Source(root, path) for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]

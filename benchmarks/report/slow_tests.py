@@ -1,4 +1,4 @@
-"""The table of slow tests in ``tests/README.md``: ``python -m benchmarks.report.slow_tests LOG`` writes it anew.
+"""The table of slow tests in ``tests/README.md``: ``python -m benchmarks.report.slow_tests LOG`` writes it again.
 
 LOG is what ``make test-slow`` printed with ``--durations=0``. A file that is not in it has a dash.
 """
@@ -54,7 +54,7 @@ def known(page: str) -> dict[str, float]:
 
 
 def with_table(page: str, log: str = "") -> str:
-    """Return the page with its table written anew, from a log and what the page knew before."""
+    """Return the page with its table written again, from a log and what the page knew before."""
     before, head, rest = page.partition(HEAD)
     after = "".join(line for line in rest.splitlines(keepends=True) if not line.startswith("| "))
     return before + table(known(head + rest) | durations(log), slow_files()) + after

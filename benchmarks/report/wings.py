@@ -50,7 +50,9 @@ class Box(NamedTuple):
 
 
 def houses_graph(sources: list[Source]) -> dict[str, set[str]]:
-    """Return which of the packages below ``league`` and the wings of it import which; ``league``'s root is no wing."""
+    """Return which of the packages below ``league`` and the wings of it import which; ``league``'s root is not a
+    wing.
+    """
     houses = {source.module: source.place for source in sources if source.place != "league"}
     graph: dict[str, set[str]] = {house: set() for house in houses.values()}
     for module, others in import_graph(sources).items():

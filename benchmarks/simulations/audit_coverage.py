@@ -5,7 +5,7 @@
 trains a small run into FOLDER, serves its newest snapshot by `league serve` without log-probs, and repeats two parts
 of `league audit` with other draws each time: the table of Kuhn poker from sampled replies, whose interval has to hold
 the snapshot's exact exploitability, and the player's matches against itself, in which no difference should be found.
-Each repeat is written to FOLDER as it ends, so that a command whose minutes are over goes on where it ended. When all
+Each repeat is written to FOLDER as it ends, so that a command whose minutes are over continues where it ended. When all
 are there the table of results/audit_coverage.md is written.
 """
 

@@ -86,7 +86,7 @@ class Credit:
         self._new: list[Trajectory] = []
 
     def learn(self, batch: PlayedBatch, every: int = 1) -> None:
-        """Let the estimator learn from a batch, ``every`` so many batches."""
+        """Let the estimator learn from a batch, ``every`` this many batches."""
         if self.variant.estimator is None:
             return
         self._new += batch.trajectories

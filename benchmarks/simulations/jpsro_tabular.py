@@ -40,7 +40,7 @@ LEAST = 1e-8  # a probability or a gain below it counts as none, as in OpenSpiel
 # The gaps by iteration of OpenSpiel 2.0.2: algorithms.jpsro.run_loop with target_equilibrium as named here,
 # train_meta_solver "mgce" or "mgcce", policy_init "uniform", update_players_strategy "all", br_selection
 # "largest_gap", ignore_repeats, seed 0; CVXPY 1.9.3 with CVXOPT 1.3.3, OSQP 1.1.3 where that fails.
-# It adds a random strategy when nobody gains, so its sheriff goes on after the first 0.
+# It adds a random strategy when nobody gains, so its sheriff continues after the first 0.
 OPENSPIEL: dict[tuple[str, Concept], tuple[float, ...]] = {
     (KUHN, "ce"): (
         *(2.0625, 0.833333, 0.625, 0.522584, 0.402778, 0.359343, 0.540702, 0.171646, 0.037956, 0.024319),

@@ -47,7 +47,7 @@ class Times(NamedTuple):
     matches_per_gpu: int
 
     def step(self, replies: int) -> float:
-        """Return the seconds of a step with so many replies in flight."""
+        """Return the seconds of a step with this many replies in flight."""
         return self.step_base + self.step_reply * replies
 
     @property
@@ -179,7 +179,7 @@ def barrier(times: Times, gpus: int, matches: int, seed: int = 0) -> Outcome:
 
 
 def stream(times: Times, gpus: int, matches: int, learners: int, ahead: int = 3, seed: int = 0) -> Outcome:
-    """Return an iteration of a stream in which so many GPUs learn and the others play."""
+    """Return an iteration of a stream in which this many GPUs learn and the others play."""
     rng, play = random.Random(seed), Play(gpus - learners, times)
     waiting: list[Match] = []
     drawn_up_to, left, tokens = 0, dict[int, int](), dict[int, float]()
@@ -286,7 +286,7 @@ def _engine_run(seed: int) -> Mapping[str, float]:
 
 
 def _model_step() -> Callable[[int], None]:
-    """Return a step of a small model with so many replies."""
+    """Return a step of a small model with this many replies."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -333,7 +333,7 @@ def _fit(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
 
 
 def _play(lengths: Sequence[int], most: int, step: Callable[[int], None]) -> None:
-    """Write replies of these lengths, step by step, at most so many in flight."""
+    """Write replies of these lengths, step by step, at most this many in flight."""
     waiting, left = list(lengths[::-1]), list[int]()
     while waiting or left:
         while waiting and len(left) < most:

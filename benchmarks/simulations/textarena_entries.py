@@ -79,7 +79,7 @@ def _checked(game: TextArenaGame) -> tuple[str, list[str]]:
 
 
 def _breaks(game: TextArenaGame) -> str:
-    """Return what the library's code raises on replies of its own grammar in a match by lot, or nothing."""
+    """Return what the library's code raises on replies of its own grammar in a match at random, or nothing."""
     rng = random.Random(0)
     game.reset(0)
     while game.to_act() is not None:
@@ -87,13 +87,13 @@ def _breaks(game: TextArenaGame) -> str:
             return broken
         try:
             game.apply(random_action(game, rng))
-        except UsageError:  # no reply by lot is legal: the checks will tell
+        except UsageError:  # no reply at random is legal: the checks will tell
             break
     return ""
 
 
 def _remarks(game: TextArenaGame) -> list[str]:
-    """Return what else was mended in a match by lot, beside the generator and the wrappers, which are all games'."""
+    """Return what else was mended in a match at random, beside the generator and the wrappers, which are all games'."""
     rng, turns = random.Random(0), 0
     game.reset(0)
     while game.to_act() is not None:

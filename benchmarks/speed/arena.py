@@ -6,7 +6,7 @@ Both play Kuhn poker between uniformly random players. A step is one action by o
 take turns, so that other load on the machine affects all of them; the ratio is taken within a turn.
 TextArena (``make bench`` installs it) plays three deals in a match. It is measured twice: "raw", its
 bare environment, which is the faster one and the one that the ratio is against, and "wrapped", as
-``KuhnPoker-v0`` is registered. The wrapped one is made anew for each match, because its observation
+``KuhnPoker-v0`` is registered. The wrapped one is made again for each match, because its observation
 wrapper accumulates the text of earlier matches.
 """
 

@@ -1,4 +1,4 @@
-"""What the board costs a run: the same run with it and without, in turns, each in a process of its own.
+"""What the board costs a run: the same run with it and without, in turns, each in its own process.
 
     python -m benchmarks.speed.board_cost [--preset NAME] [--iterations N] [--repeats N] [--json]
 

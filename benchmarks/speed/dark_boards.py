@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.dark_boards [--seconds 70] [--json]
 
-Each game has a process. Predictive CFR+ runs for so many seconds of the processor, or until the value is known
+Each game has a process. Predictive CFR+ runs for this many seconds of the processor, or until the value is known
 to 0.00005: the bounds are what the average policies guarantee. OpenSpiel's exploitability stands beside it in the small
 abrupt games, where its information states are the same: in a classical game ("reveal-nothing") its strings have
 the number of all tries, and so tell a seat how often the other failed.

@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.large_games [--json]
 
-**Measures**: exploitability of uniform play, tree included, each system in a process of its own; seconds are of the
+**Measures**: exploitability of uniform play, tree included, each system in its own process; seconds are of the
 processor, after two small games, so that nothing is loaded within them;
 memory is what the peak of the process rises by. OpenSpiel's are ``pyspiel.exploitability``,
 in C++, and ``exploitability`` of its Python library. ``difference`` is the largest from OpenSpiel's over uniform play

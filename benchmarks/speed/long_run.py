@@ -5,7 +5,7 @@
 
 The run's folder is made here, not trained: three games, sixty metrics an iteration, matches among the snapshots, policy
 tables that go from uniform play to an equilibrium, ratings, and kept matches. It has every file that a report reads.
-The weights are a few bytes, which a report does not read. ``report`` is the whole command, in a process of its own.
+The weights are a few bytes, which a report does not read. ``report`` is the whole command, in its own process.
 
 Expected before the first measurement: 10 s, 3 MB.
 """

@@ -6,7 +6,7 @@ The shape is the hardest for sums that are stored beside the matches: every two 
 half as many pairs as matches. Each player is one Elo point better than the one before, as the snapshots of a run might
 be, and wins or loses one or two. The matches are added in batches of 1,024, as a run of that many matches an
 iteration adds them. Queries run on a store that was just opened, though its file is in the system's cache.
-``standings`` is the whole command, in a process of its own; ``draw`` draws one batch as a league does.
+``standings`` is the whole command, in its own process; ``draw`` draws one batch as a league does.
 
 Expected before the first measurement: 50,000 matches added a second; 50 bytes a match; the sums in about a second.
 """
@@ -99,7 +99,7 @@ def _cold(path: Path, query: Callable[[MatchStore], object]) -> Callable[[], obj
 
 
 def batch_draw(players: int) -> Callable[[], object]:
-    """Return a draw of one batch by six rules, among so many snapshots, all of which the learner has met."""
+    """Return a draw of one batch by six rules, among this many snapshots, all of which the learner has met."""
     names = [snapshot(number) for number in range(players)]
     table = PayoffTable(live=["main"], forgetting=0.9)
     rows = [("main", name, GAME, role) for name in names for role in ("first", "second")]

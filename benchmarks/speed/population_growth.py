@@ -42,7 +42,7 @@ from league.training.monitors.live_view import LiveView
 OVERRIDES = [
     "iterations=1000000",
     "threads=1",  # two threads on a busy core wait for each other longer than what is measured takes
-    "matchmaking.opponents=4",  # they stay loaded in a small population, and are loaded anew in a large one
+    "matchmaking.opponents=4",  # they stay loaded in a small population, and are loaded again in a large one
 ]
 TURN_ITERATIONS = {"iteration": 9, "snapshot": 3}  # timed, after one that is not
 

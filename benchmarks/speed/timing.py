@@ -45,7 +45,7 @@ def speed_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def print_figures(figures: Figures, unit: str, form: str, *, as_json: bool) -> None:
-    """Print the figures as JSON or as a table; ``form`` is a format of numbers that are no ratios."""
+    """Print the figures as JSON or as a table; ``form`` is a format of numbers that are not ratios."""
     if as_json:
         print(json.dumps(figures))
         return

@@ -1,4 +1,4 @@
-"""What a trained model's hidden states know of whom it plays with, and what play by such a belief is worth.
+"""What a trained model's hidden states know about its opponents, and what play by such a belief is worth.
 
     python -m benchmarks.studies.opponents opponents [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
@@ -94,7 +94,7 @@ class Measured(NamedTuple):
 
 
 def measure(setting: Setting, own: Path, following: Path, seed: int) -> Measured:
-    """Return what the newest snapshot of a run knows of whom it plays with."""
+    """Return what the newest snapshot of a run knows about its opponents."""
     spec, names = make_game(setting.game).spec, [text.format(own=own, next=following) for text in setting.types]
     with Engines() as engines:
         player, before, *types = (resolve(text, spec, engines) for text in (str(own), f"{own}@main-000000", *names))

@@ -76,7 +76,7 @@ def measure(preset: str, seeds: Sequence[int], overrides: Sequence[str], keep: P
 def trained(
     preset: str, seeds: Sequence[int], overrides: Sequence[str], keep: Path, commands: Sequence[str] = ()
 ) -> dict[int, SweptRun]:
-    """Return the runs of a preset by seed, each trained in a process of its own if it is not in ``keep`` yet."""
+    """Return the runs of a preset by seed, each trained in its own process if it is not in ``keep`` yet."""
     swept = sweep({preset: load_config(preset, *overrides)}, seeds, keep, workers=1, commands=commands)
     return {seed: swept[preset, seed] for seed in seeds}
 

@@ -41,7 +41,7 @@ class SlowLM:
         self._told = told.open("a", buffering=1, encoding="utf-8") if settings.told else None
 
     def __getattr__(self, name: str) -> Any:
-        """Return the engine's; it is no subclass, because what a match draws from it is not known before."""
+        """Return the engine's; it is not a subclass, because what a match draws from it is not known before."""
         return getattr(self._lm, name)
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:

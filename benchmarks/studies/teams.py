@@ -4,8 +4,8 @@
 
 Every condition of `teams` is the preset `team`, shortened, from nothing. Teams generate different numbers of tokens for
 a question, so they are compared after the same number of generated tokens, not of questions: each run continues until
-it has generated so many, at constant rates, and is measured on held-out questions every few iterations; figures in
-between are interpolated. `decoupled` compares learners in processes of their own with learning in the one that plays.
+it has generated this many, at constant rates, and is measured on held-out questions every few iterations; figures in
+between are interpolated. `decoupled` compares learners in their own processes with learning in the one that plays.
 `alignment` measures the noise in the gradient under the two alignments of M-GRPO: one team, trained for a while, plays
 batch after batch, and the sub policy's gradient is computed from each, with weights and with several draws. With
 --keep, an interrupted measurement continues.
@@ -105,7 +105,7 @@ def config_of(condition: Condition) -> RunConfig:
 
 
 def measure(run_dir: Path, tokens: int) -> dict[str, float]:
-    """Return the figures of a run at so many tokens."""
+    """Return the figures of a run at this many tokens."""
     run = open_run(run_dir)
     [game] = run.config.games
     return figures(run.iterations(), game, tokens)

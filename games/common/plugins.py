@@ -101,7 +101,7 @@ def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) ->
         owner = f"the plugin {known.plugin}" if known else "the league itself"
         raise UsageError(f"A plugin adds the {noun} {name!r}, but {owner} has one of that name. Rename it.")
     if entry is None:
-        raise UsageError(f"A plugin gives {value!r} as the {noun} {name!r}, which is {_kind(value)}, and no {noun}.")
+        raise UsageError(f"A plugin gives {value!r} as the {noun} {name!r}, which is {_kind(value)}, not a {noun}.")
     if wrong := _groups[group].wrong(entry):
         raise UsageError(f"A plugin gives the {noun} {name!r}, and {wrong}.")
     if known is None:
@@ -111,7 +111,7 @@ def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) ->
 def lookup(group: str, name: str) -> Any:
     """Return an entry by name, loaded from an installed package if there is one that has it; None for no such name.
 
-    Raises UsageError for an entry point that cannot be loaded, or is no entry of its group.
+    Raises UsageError for an entry point that cannot be loaded, or is not an entry of its group.
     """
     if (group, name) not in _registered and (found := _installed().get((group, name))):
         _load_entry_point(group, name, found)
@@ -133,7 +133,7 @@ def loaded(group: str) -> dict[str, Any]:
 
 
 def plugin_of(group: str, name: str) -> str | None:
-    """Return the plugin that an entry comes from; None for what is no plugin's, or was written in ``__main__``."""
+    """Return the plugin that an entry comes from; None for what is not a plugin's, or was written in ``__main__``."""
     lookup(group, name)
     entry = _registered.get((group, name))
     return entry.plugin if entry is not None and entry.plugin != "__main__" else None
@@ -225,8 +225,9 @@ def _import(module: str, foreign: list[Path]) -> None:
         raise unknown_name("plugin", module, _packages(), "A plugin is a module, as in import my_games, or a package.")
     if not may_load(module):
         raise UsageError(
-            f"The plugin {module!r} is asked for by what you read, not by you, and to load it is to run its code. If "
-            f"you trust it, add --plugin {module}; or, for good, a line {module} in {trust_file()}. From Python, "
+            f"The plugin {module!r} is named by the file you are reading, not by you, and loading it runs its code. If "
+            f"you trust it, add --plugin {module}; or, to trust it always, add the line {module} in {trust_file()}. "
+            "From Python, "
             "import it first."
         )
     if module in sys.modules:
@@ -254,8 +255,8 @@ def _check_place(module: str, foreign: list[Path]) -> None:
     for folder in foreign:
         if any(file.is_relative_to(folder.resolve()) for file in files):
             raise UsageError(
-                f"The plugin {module!r} would be loaded from {files[0]}, and no code is run that lies in "
-                f"{folder}. If it is yours, keep it outside that folder, and give the command where it is."
+                f"The plugin {module!r} would be loaded from {files[0]}, and no code in this folder is run: "
+                f"{folder}. If it is yours, keep it outside that folder, and run the command from where it is."
             )
 
 
@@ -298,7 +299,7 @@ def _load_entry_point(group: str, name: str, found: EntryPoint) -> None:
         if _groups[group].accepted(value) is None:
             raise UsageError(
                 f"The plugin {plugin} has the {_groups[group].noun} {name!r} as an entry point, which is "
-                f"{_kind(value)}, and no {_groups[group].noun}: {found.value}."
+                f"{_kind(value)}, not a {_groups[group].noun}: {found.value}."
             )
         register(group, name, value)
 
@@ -310,7 +311,7 @@ def _broken(plugin: str, error: BaseException) -> UsageError:
         return UsageError(f"{place}: {error}" if place else str(error))
     kind = f"{type(error).__name__}: {error}".removesuffix(".")
     at = f" ({place})" if place and not isinstance(error, SyntaxError) else ""  # which names its own line
-    return UsageError(f"The plugin {plugin} cannot be loaded: {kind}{at}. Mend it, or take it out of `plugins`.")
+    return UsageError(f"The plugin {plugin} cannot be loaded: {kind}{at}. Fix it, or remove it from `plugins`.")
 
 
 def _place(error: BaseException) -> str:

@@ -69,7 +69,10 @@ class Entry(Generic[MakeT]):
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):
-            raise UsageError(f"needs = {self.needs!r} of a {type(self).__name__} is a word: write {{{self.needs!r}}}.")
+            raise UsageError(
+                f"needs = {self.needs!r} of a {type(self).__name__} is one string, where a set is "
+                f"needed: write {{{self.needs!r}}}."
+            )
         object.__setattr__(self, "needs", frozenset(self.needs))  # an entry is hashed, and a set cannot be
 
     @property
@@ -138,7 +141,7 @@ class Registry(dict[str, EntryT]):
         return plugins.loaded(self.family)
 
     def register(self, name: str, entry: EntryT | Callable[..., Any]) -> None:
-        """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is no entry."""
+        """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is not an entry."""
         plugins.register(self.family, name, entry, built_in=(*self, *self._reserved))
 
     def _accepted(self, value: Any) -> EntryT | None:
@@ -191,7 +194,7 @@ def _positional(make: Callable[..., Any]) -> list[tuple[str, ...]]:
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:
-    """Return whether a function can be called with so many arguments."""
+    """Return whether a function can be called with this many arguments."""
     try:
         signature.bind(*[None] * count)
     except TypeError:

@@ -42,7 +42,7 @@ def _sentence(mistake: ErrorDetails, key: str, known: Mapping[str, FieldInfo]) -
         case "value_error":  # from a validator of ours, which says why
             return str(mistake["ctx"]["error"])
         case "too_short":
-            expected = "at least one is needed"
+            expected = "at least one item is needed"
         case "model_type" | "model_attributes_type":
             inner = ", ".join(name for name in known if name.startswith(f"{key}."))
             expected = f"it should be a table of keys ({inner})"

@@ -44,17 +44,21 @@ CHECKS = (
     Promise("facts", "its spec is possible: seats, turns, actions, bounds, teams", facts),
     Promise("ends", "matches of legal actions raise nothing, and end within max_turns", ends),
     Promise("labels", "the labels of a turn can be told apart in a reply, and have ids of their own", labels),
-    Promise("steady", "to look at a position changes nothing", steady),
-    Promise("seeds", "equal seeds and actions give equal matches, whatever else draws random numbers", seeds),
-    Promise("copies", "a copy is in the position of its match, and neither moves the other", copies),
+    Promise("steady", "looking at a position changes nothing", steady),
+    Promise("seeds", "the same seed and actions give the same match, whatever else draws random numbers", seeds),
+    Promise("copies", "a copy has the position of its match, and playing one does not change the other", copies),
     Promise("stored", "a match survives pickle and deepcopy, as other processes need it to", stored),
     Promise("bounds", "returns lie between min_return and max_return", bounds),
-    Promise("rewards", "rewards add up to returns, and those beside them have names of the spec", rewards),
-    Promise("utility", "seats' returns relate as the spec's utility says", utility),
+    Promise("rewards", "rewards add up to returns, and named rewards are the ones that the spec names", rewards),
+    Promise("utility", "the seats' returns fit the utility that the spec states", utility),
     Promise("refusals", "an action that is not legal raises ValueError and changes nothing", refusals),
-    Promise("hidden", "a seat reads what its information state says and no more; what should be hidden is", hidden),
-    Promise("quotes", "what a seat says cannot pose as a line of the game", quotes),
-    Promise("eligible", "a game that says which moves bear on what came about says it of each", eligible),
+    Promise(
+        "hidden",
+        "a seat reads what its information state says and nothing else; hidden information stays hidden",
+        hidden,
+    ),
+    Promise("quotes", "what a seat says cannot pass for a line of the game", quotes),
+    Promise("eligible", "a game that marks the moves that affected the outcome marks every move", eligible),
     Promise("scripts", "its scripted players play legal actions", scripts),
     Promise("tree", "its chance sums to 1, and a seat never forgets: exact values can be computed", tree),
     Promise("pettingzoo", "it passes PettingZoo's own tests as an environment", _pettingzoos_tests),
@@ -72,7 +76,9 @@ def check_game(
     trial, results = Trial(make, [*seeds]), list[CheckResult]()
     for check in CHECKS if outward else CHECKS[:-1]:
         if any(result.state == "fail" and result.name in FIRST for result in results):
-            results.append(CheckResult(check.name, check.promise, "skip", "not looked at: it needs a game that plays"))
+            results.append(
+                CheckResult(check.name, check.promise, "skip", "not checked: the game must be playable first")
+            )
             continue
         each(check.name)
         trial.forget()

@@ -63,13 +63,13 @@ def _what_is_hidden(trial: Trial, pairs: list[int], differing: list[int]) -> str
 def quotes(trial: Trial) -> None:
     """Let every seat say, behind a line break, what the game might; nobody may read that as a line."""
     if not trial.make().spec.free_text:
-        raise Unchecked("no seat answers in its own words")
+        raise Unchecked("no seat answers in free text")
     for seed in trial.few:
         game, rng = trial.make(), random.Random(seed)
         for match in trial.positions(game, seed, _Forger(game, rng)):
             for seat in range(match.spec.seats):
                 lines = [line.removeprefix("[GAME] ").strip() for line in match.observe(seat).splitlines()]
-                trial.expect(FORGED not in lines, f"what a seat says can pose as a line of the game to seat {seat}")
+                trial.expect(FORGED not in lines, f"what a seat says can pass for a line of the game to seat {seat}")
 
 
 class _Forger(Sequence[str]):

@@ -26,8 +26,8 @@ def facts(trial: Trial) -> None:
     missing = [name for name in LISTS if not spec.free_text and not callable(getattr(game, name, None))]
     lists = "of games.spec.ChoiceGame, which a game without free text has"
     trial.expect(not missing, f"it lacks the methods {', '.join(missing)} {lists}")
-    trial.expect(spec.seats >= 1, f"seats = {spec.seats}; a game has one at least")
-    trial.expect(spec.max_turns >= 1, f"max_turns = {spec.max_turns}; a match has one at least")
+    trial.expect(spec.seats >= 1, f"seats = {spec.seats}; a game has at least one")
+    trial.expect(spec.max_turns >= 1, f"max_turns = {spec.max_turns}; a match has at least one")
     finite = math.isfinite(spec.min_return) and math.isfinite(spec.max_return)
     bounds = f"min_return = {spec.min_return:g} and max_return = {spec.max_return:g}"
     trial.expect(finite and spec.min_return < spec.max_return, f"{bounds}: returns need a range, smaller number first")
@@ -51,7 +51,7 @@ def ends(trial: Trial) -> str:
     for seed in trial.seeds:
         for match in trial.positions(game, seed):
             seat, turns, spec = match.to_act(), len(trial.played), match.spec
-            trial.expect(seat is None or seat in range(spec.seats), f"seat {seat} is to act of {spec.seats}")
+            trial.expect(seat is None or seat in range(spec.seats), f"seat {seat} is to act, of {spec.seats}")
             trial.expect(turns <= spec.max_turns, f"a match takes more than max_turns = {spec.max_turns} turns")
             endless = (
                 f"a match is not over after {turns} turns, and max_turns = {spec.max_turns} promises no earlier end"
@@ -60,7 +60,7 @@ def ends(trial: Trial) -> str:
             most = max(most, turns)
         left = game.actions()
         over = isinstance(left, Choices) and not left.labels
-        trial.expect(over, "the match is over, and actions() still offers something")
+        trial.expect(over, "the match is over, but actions() still offers something")
     return f"the longest had {most} turns"
 
 
@@ -145,7 +145,7 @@ def rewards(trial: Trial) -> None:
 
 
 def _named_rewards(trial: Trial, game: Game) -> None:
-    """Check the rewards that the last action paid beside its return."""
+    """Check the rewards that the last action paid besides its return."""
     for name, paid in cast(PaysNamedRewards, game).named_rewards().items():
         trial.expect(name in game.spec.reward_names, f"it pays the reward {name!r}, which its spec does not name")
         trial.expect(len(paid) == game.spec.seats, f"the reward {name!r} is paid to {len(paid)} seats")

@@ -54,7 +54,7 @@ def _followed(trial: Trial, game: Game, seed: int, played: list[str]) -> Iterato
 
 def _changed(first: Sequence[Position], number: int, position: Position) -> str:
     if number >= len(first):
-        return "it goes on where the first was over"
+        return "it continues where the first was over"
     return difference(first[number], position)
 
 
@@ -68,16 +68,16 @@ def _copy_moves_apart(trial: Trial) -> None:
             here, twin, third = position_of(match), match.copy(), match.copy()
             action = random_action(match, rng)
             seen = position_of(twin)
-            trial.expect(seen == here, f"a copy does not stand where its match does: {difference(here, seen)}")
+            trial.expect(seen == here, f"a copy does not have the position of its match: {difference(here, seen)}")
             twin.apply(action)
             trial.answer(twin)
             seen = position_of(match)
-            trial.expect(seen == here, f"a match moves with its copy: {difference(here, seen)} after {action!r}")
+            trial.expect(seen == here, f"a match changes with its copy: {difference(here, seen)} after {action!r}")
             moved = position_of(twin)
             third.apply(action)
             trial.answer(third)
             seen = position_of(third)
-            same = f"two copies go different ways by the same action {action!r}: {difference(moved, seen)}"
+            same = f"two copies diverge on the same action {action!r}: {difference(moved, seen)}"
             trial.expect(seen == moved, same)
 
 
@@ -89,7 +89,7 @@ def _copies_stay(trial: Trial) -> None:
             kept.append((match.copy(), position_of(match), len(trial.played)))
         for twin, then, turn in kept[:-1]:
             now = position_of(twin)
-            fault = f"a copy moves with its match, of which it was made at turn {turn}: {difference(then, now)}"
+            fault = f"a copy made at turn {turn} changes with its match: {difference(then, now)}"
             trial.expect(now == then, fault)
 
 
@@ -112,5 +112,5 @@ def stored(trial: Trial) -> None:
                 raise Fault(f"{trial.where}a match cannot be pickled or deep-copied: {raised(error)}") from None
             for other in (twin, deep):
                 here, seen = position_of(match), position_of(other)
-                fault = f"a match that was pickled or deep-copied stands elsewhere: {difference(here, seen)}"
+                fault = f"a match that was pickled or deep-copied has another position: {difference(here, seen)}"
                 trial.expect(here == seen, fault)

@@ -119,7 +119,7 @@ def raised(error: Exception) -> str:
 
 
 def random_action(game: Game, rng: random.Random) -> str:
-    """Return an action by lot: one of the list, or of the game's script ``random``; where it has neither, words."""
+    """Return an action at random: one of the list, or of the game's script ``random``; where it has neither, words."""
     actions = game.actions()
     if isinstance(actions, Choices):
         return rng.choice(actions.labels)

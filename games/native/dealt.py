@@ -53,7 +53,7 @@ class DealtGame(ABC):
 
     def apply_chance(self, outcome: str) -> None:
         """Let chance have one of ``chance_outcomes()``. Raises ValueError where chance has no move."""
-        raise ValueError(f"chance has no move here, so none is {outcome!r}")
+        raise ValueError(f"chance does not move here, so {outcome!r} cannot happen")
 
     def actions(self) -> Choices | FreeText:
         """Return the legal actions with their ids."""

@@ -1,4 +1,4 @@
-"""``stop_or_go``: one seat stops at once for a little, or goes on and chooses again for all or nothing.
+"""``stop_or_go``: one seat stops at once for a little, or continues and chooses again for all or nothing.
 
 The smallest game in which the policy decides when a match ends. Credit that compares turns of one index with each
 other sees in the second turn only those who went on, so that what going on is worth cancels out of the first:

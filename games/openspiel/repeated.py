@@ -57,7 +57,7 @@ def stage_game(name: str) -> StageGame:
 def least_returns(game: OpenSpielGame) -> tuple[float, ...]:
     """Return the least with which each seat of a repeated game can still end: its worst payoff in each round to come.
 
-    In a round that has begun, that is its worst payoff beside the actions that are chosen already.
+    In a round that has started, that is its worst payoff beside the actions that are chosen already.
     """
     stage = stage_game(game.spec.name)
     moves = game.pyspiel_state().history()

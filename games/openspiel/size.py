@@ -46,7 +46,9 @@ def refuse_large(name: str, game: Any, renderer: Any, points: int, histories: in
 
 
 def _moved(states: list[Any], paths: list[float], rng: random.Random) -> tuple[list[Any], list[float]]:
-    """Make a random move in every state; return those that go on, and the paths by match, of which the first go on."""
+    """Make a random move in every state; return those that continue, and the paths by match, of which the first
+    continue.
+    """
     alive, longer = [], []
     for state, path in zip(states, paths, strict=False):
         actions = state.legal_actions()
@@ -74,6 +76,6 @@ def _show_more(states: list[Any], renderer: Any, points: int) -> bool:
 def too_large(name: str, what: str, limit: int) -> NotEnumerable:
     """Return the error of a game with more than ``limit`` information states or histories."""
     return NotEnumerable(
-        f"{name} is too large to be enumerated: it has more than {limit:,} {what}. Choose a smaller game, or measure "
+        f"{name} is too large to enumerate: it has more than {limit:,} {what}. Choose a smaller game, or measure "
         "by matches instead."
     )

@@ -149,7 +149,7 @@ class PettingZooGame:
             if self._at(env) != (self._seat, self._choices):
                 raise UsageError(
                     f"{self.spec.name} does not repeat: the same seed and actions led elsewhere, so it draws from a "
-                    "generator that its reset does not seed. Mend the environment."
+                    "generator that its reset does not seed. Fix the environment."
                 )
             self._env = env
         return self._env
@@ -224,7 +224,7 @@ def _maker(name: OutsideName) -> Callable[..., Any]:
     if plugin is None and not module.startswith("pettingzoo."):
         package = module.partition(".")[0]
         raise UsageError(
-            f"{name} would run code of {module}, which is no part of PettingZoo, and the name may be a stranger's. If "
+            f"{name} would run code of {module}, which is not part of PettingZoo and may be written by anyone. If "
             f"you trust that module, add --plugin {package}. From Python, register the environment with "
             "games.registry.register_environment."
         )
@@ -299,6 +299,6 @@ def _choices(env: Any, seat: int, rules: _Rules) -> Choices:
         [str(names[identity + rules.starts[seat]]) if names else rules.words.action(identity) for identity in ids]
     )
     if not labels or len(set(labels)) < len(labels):
-        what = "has two actions of one name" if labels else "has no legal action in its mask"
-        raise UsageError(f"{rules.spec.name}: {agent} is to act and {what}: {list(labels)}. Mend the environment.")
+        what = "has two actions with the same name" if labels else "has no legal action in its mask"
+        raise UsageError(f"{rules.spec.name}: {agent} is to act but {what}: {list(labels)}. Fix the environment.")
     return Choices(labels, tuple(ids))

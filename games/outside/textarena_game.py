@@ -129,11 +129,11 @@ class TextArenaGame:
         return match
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
-        """Return ``random``, which says something legal by lot, as far as it finds it in the game's own words."""
+        """Return ``random``, which says something legal at random, as far as it finds it in the game's own words."""
         return {"random": self._by_lot}
 
     def breaks(self, rng: random.Random, most: int) -> str:
-        """Return what the library's code raises on one of ``most`` replies by lot of the game's grammar, or nothing.
+        """Return what the library's code raises on one of ``most`` replies at random of the game's grammar, or nothing.
 
         Return nothing as well where no file describes the grammar: then such a reply may not be a move.
         """
@@ -145,7 +145,7 @@ class TextArenaGame:
         return ""
 
     def _drawn(self, rng: random.Random) -> Iterator[str]:
-        """Yield what the seat whose turn it is might say, by lot, legal or not."""
+        """Yield what the seat whose turn it is might say, at random, legal or not."""
         seat = self.to_act()
         assert seat is not None, "the match is over"
         replies, seen = self._rules.replies, self.observe(seat)
@@ -171,9 +171,7 @@ class TextArenaGame:
         read = self._read
         found = next((reply for reply in self._drawn(rng) if read(reply) is not None), None)
         if found is None:
-            raise UsageError(
-                f"{self.spec.name}: of many replies by lot none was legal; ask a language model to play it."
-            )
+            raise UsageError(f"{self.spec.name}: of many random replies, none was legal; let a language model play it.")
         return found
 
 

@@ -58,7 +58,7 @@ class Replies(NamedTuple):
     shared: frozenset[str]  # attributes of the environment that no match changes
 
     def drawn(self, observation: str, rng: random.Random) -> Iterator[str]:
-        """Yield replies by lot, none of them twice."""
+        """Yield replies at random, none of them twice."""
         found, seen = self._found(observation), set[str]()
         for _ in range(_DRAWS):
             template, held = rng.choice(self.templates), list[str]()

@@ -66,7 +66,7 @@ def sentence(error: Exception) -> str:
 
 
 def own_words(observation: str, rng: random.Random) -> Iterator[str]:
-    """Yield replies by lot: what the game's own words show in brackets, in any order, and simple fillings of it."""
+    """Yield replies at random: what the game's own words show in brackets, in any order, and simple fillings of it."""
     named = list(dict.fromkeys(_BRACKETS.findall(observation)))
     words = list(dict.fromkeys(re.findall(r"\w+", observation)))
     yield from rng.sample(named[-40:], len(named[-40:]))
@@ -74,7 +74,7 @@ def own_words(observation: str, rng: random.Random) -> Iterator[str]:
 
 
 def _fillings(named: list[str], words: list[str], rng: random.Random) -> Iterator[str]:
-    """Yield replies by lot: what was named with other numbers and letters, numbers, words, and a sentence."""
+    """Yield replies at random: what was named with other numbers and letters, numbers, words, and a sentence."""
     letters = [*_LETTER.findall(" ".join(named)), *"ABC012"]
     for _ in range(_TRIES):
         most, kind = rng.choice((3, 7, 10, 21, 101)), rng.randrange(6)

@@ -79,7 +79,7 @@ def read_argument(text: str, boxes: int) -> str | None:
 
 
 def why_no_argument(text: str, boxes: int) -> str:
-    """Return why a text is no argument; "" for one that is."""
+    """Return why a text is not an argument; "" for one that is."""
     return argument(text, boxes).why
 
 
@@ -112,5 +112,5 @@ def read_verdict(text: str, boxes: int) -> str | None:
 
 
 def why_no_verdict(text: str, boxes: int) -> str:
-    """Return why a text is no verdict; "" for one that is."""
+    """Return why a text is not a verdict; "" for one that is."""
     return verdict(text, boxes).why

@@ -1,12 +1,12 @@
 """``hidden_roles``: wolves sit among villagers, who talk and vote to find them (Werewolf, Mafia, Among Us).
 
 Who is who is drawn and hidden: every seat gets a name at the table, and only the wolves know each other. With
-``sight`` above 0 each villager has a clue: so many times in 100 it names a wolf, else anyone else by lot; what Bayes'
-rule makes of clues and claims is a formula (``games.talk.suspicion``). By day the living talk for
-``rounds`` rounds, in order or, with ``bids=1``, those that ask to; then they vote, unseen. Who has more votes than any
-other, and than "nobody", is out, and all see what it was. By night the wolves whisper and take a villager. The village
-wins when no wolf is left; the wolves win when they are as many as the villagers, or after ``days`` days. Who wins, in
-or out, earns 1, and who loses -1.
+``sight`` above 0 each villager has a clue: this many times in 100 it names a wolf, else anyone else at random; what
+Bayes' rule makes of clues and claims is a formula (``games.talk.suspicion``). By day the living talk for ``rounds``
+rounds, in order or, with ``bids=1``, those that ask to; then they vote, unseen. Who has more votes than any other, and
+than "nobody", is out, and all see what it was. By night the wolves whisper and take a villager. The village wins when
+no wolf is left; the wolves win when they are as many as the villagers, or after ``days`` days. Who wins, in or out,
+earns 1, and who loses -1.
 
 The first seats are the wolves: one, or two of six or more. No seat sees which name is which seat's. With ``form=0``
 seats speak in their own words, with ``form=1`` they choose whom they say they suspect;

@@ -63,7 +63,8 @@ def suspects(probe: str, names: Sequence[str], pack: Sequence[int]) -> Answers:
 
 
 def belief(script: str, probe: str, view: View) -> dict[str, float] | None:
-    """Return with what probability a wolf drawn by lot is each one, as a script believes; None if it believes nothing.
+    """Return with what probability a wolf drawn at random is each one, as a script believes; None if it believes
+    nothing.
 
     ``good`` and ``bayes`` villagers have the posterior, their wolves know; ``poor`` players, and ``random`` ones, think
     everyone as likely.

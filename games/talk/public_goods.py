@@ -10,7 +10,7 @@ the others do, and so is the only equilibrium; above 100 hundredths all giving a
 1995; the linear game of Isaac and Walker 1988).
 
 With ``talk=1`` all say something in turn before each round, in their own words, and with ``talk=2`` from a list of
-promises, none of which binds; with ``talk=0`` they say nothing. With ``recall`` above 0 seats are shown only so many
+promises, none of which binds; with ``talk=0`` they say nothing. With ``recall`` above 0 seats are shown only this many
 past rounds, and not how many there were. ``public_goods(seats=2,rounds=2,tokens=1,multiplier=150,talk=0)`` and the same
 with ``rounds=1,talk=2`` are small enough for exact values.
 """

@@ -59,7 +59,9 @@ class Deal(NamedTuple):
         return tuple([(place, probability) for place, probability in odds if probability])
 
     def most_turns(self, days: int, speeches: int) -> int:
-        """Return the turns of a match in which no vote puts anyone out, with so many turns of talk for each by day."""
+        """Return the turns of a match in which no vote puts anyone out, with this many turns of talk for each by
+        day.
+        """
         turns = 0
         for day in range(days):
             turns += (self.wolves if self.wolves > 1 else 0) + (day > 0)  # whispers, and taking

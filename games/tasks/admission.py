@@ -49,7 +49,7 @@ def read_program_task(text: str) -> ProgramTask:
         raise Refused(f"it has more than {2 * MOST_CHARACTERS} characters")
     tests, bar, solution = text.partition(" | ")
     if not bar:
-        raise Refused("it has no tests and solution between which a bar stands")
+        raise Refused("it lacks tests and a solution separated by a bar")
     parts = tests.split(" ; ")
     matches = [_TEST.fullmatch(part) for part in parts]
     pairs = [(int(match[1]), int(match[2])) for match in matches if match]

@@ -81,6 +81,6 @@ class FindNumber(TaskGame):
 
 
 def read_number(text: str) -> str | None:
-    """Return the number that a text is, without leading zeros; None for a text that is none."""
+    """Return the number that a text is, without leading zeros; None for any other text."""
     match = re.fullmatch(r"\s*(-?[0-9]{1,2})\s*", text)
     return str(int(match[1])) if match else None

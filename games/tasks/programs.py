@@ -113,7 +113,7 @@ class Programs(TaskGame):
 
 
 def read_program(text: str) -> str | None:
-    """Return the program that a text is, with single spaces; None for a text that is none."""
+    """Return the program that a text is, with single spaces; None for any other text."""
     program = " ".join(text.split())
     try:
         words = parse(program)

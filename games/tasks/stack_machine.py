@@ -57,7 +57,7 @@ class _Open(NamedTuple):
 
 
 def parse(program: str) -> tuple[Word, ...]:
-    """Return a program's words, blocks as such. Raises ProgramFault for what is no program."""
+    """Return a program's words, blocks as such. Raises ProgramFault for what is not a program."""
     if len(program) > MOST_CHARACTERS:
         raise ProgramFault(f"it has more than {MOST_CHARACTERS} characters")
     blocks = [_Open("", [[]])]
@@ -72,7 +72,7 @@ def parse(program: str) -> tuple[Word, ...]:
 
 
 def _plain(word: str) -> str | int:
-    """Return a word that is no part of a block. Raises ProgramFault for what is no word."""
+    """Return a word that is no part of a block. Raises ProgramFault for what is not a word."""
     if word in _TWO or word in _DIVISIONS or word in _MOVES:
         return word
     if _NUMBER.fullmatch(word):

@@ -31,18 +31,18 @@ class Sums(TaskGame):
         self.reset(0)
 
     def reset(self, seed: int) -> None:
-        """Draw the number of digits, and then two numbers of so many."""
+        """Draw the number of digits, and then two numbers of this many."""
         rng = random.Random(seed)
         size = rng.randint(1, self._most)
         self._begin(tuple([(rng.randrange(self._base), rng.randrange(self._base)) for _ in range(size)]))
 
     def start_task(self, task: str) -> None:
-        """Begin with a sum. Raises ValueError for a text that is no sum of two numbers of this game's size."""
+        """Begin with a sum. Raises ValueError for a text that is not a sum of two numbers of this game's size."""
         match = re.fullmatch(r"([0-9]+) \+ ([0-9]+)", task)
         if not match or len(match[1]) != len(match[2]) or len(match[1]) > self._most:
             raise ValueError(f"it is not NUMBER + NUMBER, of equally many digits, at most {self._most}")
         if max(match[1] + match[2]) >= str(self._base) and self._base < 10:
-            raise ValueError(f"it has a digit that base {self._base} has not")
+            raise ValueError(f"it has a digit that base {self._base} does not have")
         self._begin(tuple([(int(a), int(b)) for a, b in zip(match[1][::-1], match[2][::-1], strict=True)]))
 
     def task(self) -> str:

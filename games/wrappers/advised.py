@@ -97,7 +97,7 @@ class Advised(Wrapper):
         return f"{super().information_state(self._seat)} {self._text}"
 
     def apply(self, action: str) -> None:
-        """Write the text. Raises ValueError for what is none."""
+        """Write the text. Raises ValueError for anything else."""
         asked = self.actions()
         if not (asked.read(action) == action if isinstance(asked, FreeText) else action in asked.labels):
             raise ValueError(f"{action[:80]!r} is not legal here; legal: {', '.join(labels(self)) or 'words'}")

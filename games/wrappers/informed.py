@@ -26,7 +26,9 @@ class Informed(Wrapper):
         """Show it to the seat of this number, from 1; 0: to all. Raises UsageError for a number without a seat."""
         super().__init__(inner, seat=seat)
         if seat > self.spec.seats:
-            raise UsageError(f"{self.spec.name}: seat={seat}, but the seats are 1 to {self.spec.seats}, and 0 is all.")
+            raise UsageError(
+                f"{self.spec.name}: seat={seat}, but the seats are 1 to {self.spec.seats}, and 0 means all."
+            )
         if not any(hidden(inner, place) for place in range(inner.spec.seats)):
             raise UsageError(
                 f"{self.spec.name}: {inner.spec.name} does not tell what it hides. Take kuhn_poker, leduc_poker, "

@@ -1,8 +1,8 @@
-"""``late(GAME,moves=1)``: observations are so many moves old: a seat decides before it sees the latest moves.
+"""``late(GAME,moves=1)``: observations are this many moves old: a seat decides before it sees the latest moves.
 
 Of what has happened since, a seat knows its own moves and what is legal now. It remembers all that it was shown before,
 so that recall stays perfect. Moves of all seats count; chance's do not, so cards that were dealt are seen at once where
-no move was made since. Until so many moves were made, the beginning is shown.
+no move was made since. Until this many moves were made, the beginning is shown.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Worded(Wrapper):
             legal = f"legal: {', '.join(said)}" if said else "the match is over"
             raise ValueError(f"{action!r} is not a legal action here; {legal}")
         seat, (move, way) = self.to_act(), divmod(said.index(action), self.ways)
-        assert seat is not None, "somebody is to act where something is legal"
+        assert seat is not None, "some seat is to act where something is legal"
         super().apply(self._inner.legal_actions()[move])
         self._spoken = (*self._spoken, (seat, way))
 

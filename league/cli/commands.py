@@ -5,8 +5,8 @@ its help: ``EXAMPLES`` and, optionally, ``NOTES``. In a command with ``--json`` 
 report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes files after that,
 and ``status(report)`` is the exit status where that is not 0.
 
-What a user needs weekly stands at the top, in four groups on one screen; the rest has a word before it, as in
-``league lab regret`` or ``league show settings`` (``BEHIND``). Such a command alone is understood too.
+Commands that a user needs weekly are at the top level, in four groups on one screen; the others follow a word, as in
+``league lab regret`` or ``league show settings`` (``BEHIND``). They are understood without that word, too.
 
 A module is imported when its command is given. Slow imports belong in the functions that need them, so that
 ``league COMMAND --help`` is instant.
@@ -24,9 +24,9 @@ from games.common.errors import unknown_name
 GROUPS = {
     "training": {
         "train": "train a league by self-play, or resume a run",
-        "plan": "see what a run would need of GPUs, and how long it would take",
+        "plan": "see which GPUs a run would need, and how long it would take",
         "sweep": "train under several seeds and settings, and compare them",
-        "serve-seats": "train a run in which programs take the turns of roles through OpenAI's chat-completions API",
+        "serve-seats": "train a run in which programs play roles through OpenAI's chat-completions API",
         "evolve": "continue a run's population under new settings, in a new run",
         "distil": "make one model that plays as a run's mixture does on average",
         "latent": "cluster what a run's players say, solve the game between clusters, and teach it (LSPO)",
@@ -37,37 +37,37 @@ GROUPS = {
     "playing": {
         "match": "play two players against each other",
         "eval": "evaluate a player, or compare two, by a suite of games",
-        "tournament": "play all players against each other, or resume that",
+        "tournament": "play all players against each other, or resume a tournament",
         "play": "play one match against a player, at the terminal",
-        "serve": "serve a snapshot by OpenAI's API, or a seat of a game",
+        "serve": "serve a snapshot through OpenAI's API, or a seat of a game",
     },
     "measuring": {
         "standings": "show the ranking of a run, and how certain it is",
-        "rate": "rate the players of other people's battles, from a CSV, by several methods",
+        "rate": "rate players from a CSV of other people's battles, by several methods",
         "exploitability": "measure how much a best response gains",
-        "audit": "write one page with the truth about players",
+        "audit": "audit players: everything measured, on one page",
         "exploit": "train an exploiter of a player: a lower bound on its exploitability",
-        "redteam": "measure what an attacker wins from a player, by what he may do",
-        "credit": "compare credit rules beside the exact gradient",
-        "rescore": "give stored matches new credit, by another rule or price, without playing",
-        "regret": "measure how much more a player would have earned by playing otherwise",
+        "redteam": "measure what an attacker wins from a player, by the attacker's budget",
+        "credit": "compare credit rules with the exact gradient",
+        "rescore": "credit stored matches again, by another rule or price, without playing",
+        "regret": "measure how much more a player would have earned by playing differently",
         "team": "see whether a run's team earns its keep, and which of its roles does",
-        "opponents": "measure what a player can know of whom it plays with, and what play by that belief is worth",
+        "opponents": "measure what a player can know about its opponents, and what playing by that belief is worth",
     },
     "showing": {
         "games": "list the games, or show one: league games GAME",
-        "check": "check that a game keeps what games promise",
+        "check": "check that a game obeys the rules for games",
         "presets": "list the presets, and what each of them trains, or show one",
-        "settings": "list the settings of a run: what they take, their defaults, what they mean",
+        "settings": "list a run's settings: their values, defaults and meanings",
         "plugins": "list what plugins add: games, rules, players, engines",
-        "doctor": "look at this machine: what is wrong, and what to type",
+        "doctor": "check this machine: what is wrong, and what to type",
         "docs": "list the pages of the documentation, or print one",
         "completion": "print a script that completes commands and options in your shell",
         "board": "show runs in TensorBoard",
         "replay": "show a match step by step",
         "export": "write a run's kept matches for other tools",
-        "import": "read whole matches that `league export` wrote",
-        "look": "walk from a curve of a run to the token that made it",
+        "import": "read whole matches written by `league export`",
+        "look": "go from a run's curve to the tokens behind it",
         "report": "write one HTML page on a run, or on several",
     },
 }
@@ -78,7 +78,7 @@ LAB = {
 }
 SHOW = {"presets", "settings", "plugins", "docs", "completion"}
 BEHIND = {  # the words that commands stand behind, with their line of help
-    "lab": ("study further: exploiters, teams, breeding, distilling", LAB),
+    "lab": ("further studies: exploiters, teams, breeding, distilling", LAB),
     "show": ("show presets, settings, plugins or a page of the docs", SHOW),
 }
 WIDTH = 16  # of the column of names

@@ -161,7 +161,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _in_full(words: Sequence[str]) -> list[str]:
-    """Return a command line with the word that its command stands behind."""
+    """Return a command line with the word that its command follows, such as ``lab``."""
     return [*written(words[0]).split(), *words[1:]] if words[0] in COMMANDS else list(words)
 
 
@@ -196,7 +196,7 @@ def _parsers(named: Iterable[str] = COMMANDS) -> tuple[Parser, dict[str, Parser]
     """
     parser = _Front(
         prog="league",
-        description="Train language models by self-play in text games, and see how good they are.",
+        description="Train language models by self-play in text games, and measure how good they are.",
         epilog="start with:    league train pocket\n"
         "then:          league match runs/pocket random --game kuhn_poker\n"
         "how it works:  league show docs, and every command's --help",

@@ -22,12 +22,12 @@ a player is written as one of:
   RUN@mixture       the run's whole population, one snapshot drawn for each match
   RUN@distilled     one model that plays as the mixture does on average (distil_every)
   best_response:DIR     a player that `league lab exploit` trained and kept in DIR
-  bayes:PLAYER,PLAYER   the best response to its belief about which of these it meets (small games of two seats)
+  bayes:PLAYER,PLAYER   the best response to its belief about which of these it is playing (small games of two seats)
   hf:NAME           a pretrained language model of `league models`, a folder in Hugging Face layout, a .gguf file,
                     or a model of the hub
   openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY
-  openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, a vLLM server too
-  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (league show docs engines)
+  openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, such as vLLM
+  openai:FILE.toml  the same with settings: prices, rate limits, the key's variable (league show docs engines)
 """
 
 
@@ -81,7 +81,7 @@ def fill(parser: Parser, command: Any) -> None:
         action="append",
         default=[],
         metavar="MODULE",
-        help="a module with games, players or rules, to be loaded first: it runs its code; may be given several times",
+        help="a module with games, players or rules to load first; this runs its code; may be given several times",
     )
     command.add_arguments(parser)
 
@@ -106,15 +106,17 @@ def add_player_options(parser: Parser) -> None:
     group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
     group.add_argument("--top-k", type=int, metavar="K", help="free replies: only the K most likely tokens")
     group.add_argument("--top-p", type=float, metavar="P", help="free replies: the likeliest tokens that sum to P")
-    group.add_argument("--min-p", type=float, metavar="P", help="free replies: only tokens P times as likely as any")
+    group.add_argument(
+        "--min-p", type=float, metavar="P", help="free replies: only tokens at least P times as likely as the likeliest"
+    )
     group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
-    group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
-    group.add_argument("--threads", type=THREADS, metavar="N", help="threads of the engine (default: torch's)")
+    group.add_argument("--engine", metavar="KIND", help="torch or vllm, regardless of the run's own engine")
+    group.add_argument("--threads", type=THREADS, metavar="N", help="threads of the engine (default: PyTorch's)")
     group.add_argument(
         "--demonstrations",
         type=int,
         metavar="N",
-        help="legal turns shown first (default: 1 for free replies and words of hf:)",
+        help="turns of legal play shown first (default: 1 for free replies of hf: players)",
     )
     group.add_argument(
         "--no-notes",
@@ -126,15 +128,18 @@ def add_player_options(parser: Parser) -> None:
 
 
 def add_sampling_options(parser: Parser) -> None:
-    """Add how a player is asked whose probabilities are not known: how often at a state, and where answers are kept."""
+    """Add options for players whose probabilities are unknown: how often to ask at a state, and where to keep
+    answers.
+    """
     parser.add_argument(
         "--replies",
         type=COUNT,
         metavar="N",
-        help="sampled at each information state where no probabilities are known (default: 1024; of an endpoint 64)",
+        help="replies sampled at each information state where probabilities are unknown (default: 1024; from an "
+        "endpoint 64)",
     )
     parser.add_argument(
-        "--answers", metavar="FILE", help="keep what endpoints answer, and do not ask again what is there"
+        "--answers", metavar="FILE", help="keep endpoints' answers in this file, and do not ask for those already there"
     )
 
 
@@ -150,16 +155,14 @@ def add_allow_host(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a name that clients may call this machine by, beside its address; may be given several times",
+        help="a further host name by which clients may reach this machine; may be given several times",
     )
 
 
 def add_teaching_options(parser: Parser, setting: str) -> None:
     """Add the folder and seed of a taught model, and settings for this command only, such as ``setting``."""
-    parser.add_argument(
-        "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
-    )
-    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes what is drawn (default: the run's)")
+    parser.add_argument("-o", "--out", required=True, metavar="DIR", help="where to keep the model, as a run")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="seed of all draws (default: the run's)")
     parser.add_argument(
         "--set",
         action="append",

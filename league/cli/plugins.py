@@ -25,8 +25,8 @@ STORED = ("replay",)  # commands that only show stored matches
 def load_plugins(arguments: argparse.Namespace) -> None:
     """Load the plugins of a command, so that it knows their games and players whatever it reads first.
 
-    Plugins of ``--plugin`` are the user's choice; plugins of named runs are loaded if the user chose them before.
-    Replaying stored matches needs none. Raises UsageError for a plugin that is missing, or was not chosen.
+    Plugins of ``--plugin`` are the user's choice; plugins of named runs are loaded only if the user trusts them
+    already. Replaying stored matches needs none. Raises UsageError for a plugin that is missing, or was not chosen.
     """
     plugins.begin_command()
     plugins.allow(arguments.plugin)

@@ -1,4 +1,4 @@
-"""Rewards and losses beside the game's own: the tables ``[beliefs]``, ``[shaping]`` and ``[prediction]``.
+"""Rewards and losses in addition to the game's own: the tables ``[beliefs]``, ``[shaping]`` and ``[prediction]``.
 
 ``[beliefs]`` says whether seats are asked what they believe, and rewards changes of belief; ``[shaping]`` holds
 rewards that need no beliefs; ``[prediction]`` lets policies learn from what others say and do, and from the output of
@@ -15,20 +15,18 @@ from learners.losses.term import WeightedTerm
 
 
 class PotentialTerm(WeightedTerm):
-    """A reward for beliefs, as it is or as a potential."""
+    """A reward for beliefs, paid directly or as a potential."""
 
     potential: bool = Field(
         False,
-        description="pay the difference of a potential instead, which ends at 0, so that optimal play stays optimal",
+        description="pay the difference of a potential that ends at 0 instead, so that optimal play stays optimal",
     )
 
 
 class BeliefsConfig(Section):
     """Probes of role cards: questions about the present position, which are not moves."""
 
-    ask: bool = Field(
-        False, description="ask the probes of the role cards; they are asked anyway if one of the weights is set"
-    )
+    ask: bool = Field(False, description="ask the probes of the role cards; done anyway if one of the weights is set")
     speaking: PotentialTerm = Field(
         PotentialTerm(), description="pays a message for the change in the other seats' mean belief in the truth"
     )
@@ -61,27 +59,27 @@ class PreferredTerm(WeightedTerm):
 
     judge: str = Field(
         "",
-        description="who compares matches of one start: a player as `league match` takes it that can be asked, such as "
-        "a run or hf:NAME; empty: the game, if it judges its own matches",
+        description="who compares matches of one start: a player as in `league match` that can answer questions, such "
+        "as a run or hf:NAME; empty: the game, if it judges its own matches",
     )
     question: str = Field(
         "Which of the two is better? Answer with first or second.",
         min_length=1,
-        description="what a player that judges is asked, after both matches",
+        description="question to a judging player, after both matches",
     )
 
 
 class ShapingConfig(Section):
-    """Rewards beside the game's own that need no beliefs."""
+    """Rewards in addition to the game's own that need no beliefs."""
 
     preferred: PreferredTerm = Field(
         PreferredTerm(),
-        description="pays a match the share of the other matches from its start over which a judge prefers it",
+        description="pays a match the share of the other matches from its start that a judge likes less",
     )
     agreement: WeightedTerm = Field(
         WeightedTerm(),
-        description="pays a free reply whose thoughts end on the action that it plays, and charges one whose "
-        "thoughts end on another action",
+        description="pays a free reply whose thoughts end on the action it plays, and charges one whose thoughts end "
+        "on another",
     )
 
     @property

@@ -47,11 +47,11 @@ class CreditConfig(RuleTables):
     rule: CreditRuleName = Field(
         DEFAULT_RULE, description="credit rule of every role; for the list see: league show docs credit"
     )
-    rules: dict[str, CreditRuleName] = Field({}, description='another rule for a role, as "game/role" = "rule"')
+    rules: dict[str, CreditRuleName] = Field({}, description='rules of single roles, as "game/role" = "rule"')
     settings: dict[str, dict[str, Any]] = Field(
-        {}, description="a role's own settings of its rule, as credit.settings.'game/role'.gamma = 0.9"
+        {}, description="settings of single roles' rules, as credit.settings.'game/role'.gamma = 0.9"
     )
-    scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
+    scale_returns: bool = Field(True, description="first divide returns by half the game's range of returns")
 
     def rule_for(self, game: str, role: str) -> str:
         """Return the name of a role's rule."""
@@ -87,7 +87,7 @@ class SelectionConfig(SelectionTables):
 
     rules: tuple[SelectionRuleName, ...] = Field(
         (),
-        description="rules of selection, in their order, each of which weighs the turns that those before it left; "
+        description="rules of selection, in order; each weights the turns that earlier ones left; "
         "for the list see: league show docs selection; none: every turn counts",
     )
 
@@ -110,7 +110,7 @@ class ValuesConfig(EstimatorTables):
         "credit",
     )
     estimators: dict[str, EstimatorName] = Field(
-        {}, description='another estimator for a role, as "game/role" = "estimator"'
+        {}, description='estimators of single roles, as "game/role" = "estimator"'
     )
 
     def estimator_for(self, game: str, role: str) -> str:
@@ -126,19 +126,19 @@ class CriticConfig(Section):
     """The value heads of rules that need values: one per role, on the policy's last hidden state."""
 
     hidden_size: Positive = Field(64, description="width of a head's hidden layer")
-    learning_rate: LearningRate = Field(1e-3, description="its own AdamW's rate")
+    learning_rate: LearningRate = Field(1e-3, description="learning rate of its own AdamW")
     steps: Positive = Field(8, description="optimiser steps on one batch")
     value_clip: float | None = Field(
         None,
         gt=0.0,
-        description="most that a batch's fit moves a value, in the rewards' units, before its error counts no less "
-        "(PPO-max); None: no bound",
+        description="how far one batch may move a value, in the rewards' units, before moving further no longer "
+        "lowers its loss (PPO-max); None: no bound",
     )
     warmup: Count = Field(
-        0, description="first iterations in which critics alone learn, and policies of roles with one rest (PPO-max)"
+        0, description="first iterations in which only critics learn, while the policies of their roles wait (PPO-max)"
     )
     sees: tuple[PrivilegedName, ...] = Field(
         (),
-        description="what the critic sees beyond the seat's own observation, in training only: seats, what every "
+        description="what the critic sees beyond the seat's own observation, only in training: seats, what every "
         "other seat is shown; teammates, what its teammates are shown; hidden, what the game hides from the seat",
     )

@@ -17,23 +17,23 @@ else:
 
 
 class BoardConfig(Section):
-    """What TensorBoard gets beside the metrics of each iteration."""
+    """What TensorBoard gets besides each iteration's metrics."""
 
     time: Share = Field(
         0.02,
-        description="most of the run's time that its end waits for figures, which are drawn beside the run, or some "
-        "seconds if that is less; 0: no figures, 1: until all are drawn",
+        description="share of the run's time that its end may wait for figures, which are drawn alongside it, or a "
+        "few seconds if that is more; 0: no figures, 1: until all are drawn",
     )
     loggers: tuple[LoggerName, ...] = Field(
-        (), description="services that also get the metrics of each iteration: wandb, mlflow, trackio"
+        (), description="services that also receive each iteration's metrics: wandb, mlflow, trackio"
     )
 
 
 class EvaluationConfig(Section):
     """What is measured whenever a snapshot is frozen."""
 
-    matches: Count = Field(64, description="rating matches of a pair of players in each game")
-    opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
+    matches: Count = Field(64, description="rating matches for each pair of players in each game")
+    opponents: Positive = Field(2, description="earlier snapshots that a new snapshot is rated against")
     pairing: Literal["uniform", "round_robin", "informative"] = Field(
         "uniform",
         description="which pairs are rated: the new snapshot against random opponents, all pairs, or the most "
@@ -48,12 +48,12 @@ class EvaluationConfig(Section):
     large_every: Count = Field(
         0,
         description="exact exploitability in large games too (liar's dice, goofspiel with hidden bids), of the newest "
-        "line-up of every so many freezes; 0: never",
+        "line-up at every N-th freeze; 0: never",
     )
     mixture: MetaSolverName = Field("linear", description="meta-strategy of RUN@mixture")
     language: bool = Field(
         True,
-        description="of a pretrained model, KL to the untrained one on ordinary prompts, and a text's likelihood",
+        description="for a pretrained model: KL to the untrained one on ordinary prompts, and the likelihood of a text",
     )
     gate: float | None = Field(
         None,
@@ -65,25 +65,24 @@ class EvaluationConfig(Section):
         None,
         ge=0.0,
         le=1.0,
-        description="freeze a main policy only if, on the same matches every time, it wins more of those that its "
-        "last snapshot lost than it loses of those that it won, the latter at most this share of all; None: always",
+        description="freeze a main policy only if, on a fixed set of matches, it wins more that its last snapshot "
+        "lost than it loses that the snapshot won, and loses at most this share of all; None: always",
     )
     gate_until_decided: bool = Field(
         False,
         description="play the gate's matches only until it is decided, by intervals that hold at any stopping time; "
-        "evaluation.matches is then the most",
+        "evaluation.matches is then an upper limit",
     )
     suite: str | None = Field(
         None,
-        description="suite that the run will be evaluated by, a name or a .toml file: none of its held-out games is "
-        "trained on",
+        description="suite for evaluating the run, a name or a .toml file: none of its held-out games is trained on",
     )
     suite_matches: Count = Field(
         0,
-        description="matches of the first and of the last snapshot with each opponent in each game, trained and "
+        description="matches that the first and the last snapshot play with each opponent in each game, trained and "
         "held out, when a run with a suite ends; 0: none",
     )
     suite_opponents: tuple[str, ...] = Field(
-        ("random", "mcts:100", "itself"), min_length=1, description="opponents of these matches"
+        ("random", "mcts:100", "itself"), min_length=1, description="opponents in these matches"
     )
     train_on_held_out: bool = Field(False, description="train on held-out games of evaluation.suite anyway")

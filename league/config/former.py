@@ -1,8 +1,7 @@
-"""Settings that an older league had: what a stored run means by one, and what to write instead.
-
-A run keeps every setting in its ``config.toml``, those that nobody set too. So a stored configuration has keys that are
-no longer there. With the value that is fixed today a key changes nothing and is left out, and so is every limit of an
-alarm: it only watched. Any other is refused, as it is in any other configuration.
+"""Settings of older versions: what a stored run means by one, and what to write instead. A run keeps every setting in
+its ``config.toml``, including those that nobody set. So a stored configuration has keys that no longer exist. A key
+with the value that is fixed today changes nothing and is left out, and so is every limit of an alarm, which only
+watched. Any other key is refused, as in any other configuration.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ class Former(NamedTuple):
     instead: str  # what to write
 
 
-_LIMIT = "Each alarm has a limit of its own, and alarms.sensitivity (1) moves them all: at 2 they ring at half as much."
+_LIMIT = "Each alarm has its own limit, and alarms.sensitivity (1) scales them all: at 2 they ring at half the limit."
 _EPO = "objective.epo keeps entropy between 0.8 and 1.2 of its running mean, of which an update keeps 0.9."
-_PFSP = "PFSP weighs the players by (1 - x)^2, x being how often the learner wins."
-_KTO = "Good and bad matches weigh the same; a plugin's loss (league show docs rules_and_losses) may weigh them."
+_PFSP = "PFSP weights players by (1 - x)^2, where x is how often the learner wins."
+_KTO = "Good and bad matches have equal weight; a plugin's loss (league show docs rules_and_losses) may weight them."
 FORMER: Mapping[str, Former] = {
     "alarms.reasoning": Former(0.25, _LIMIT),
     "alarms.repetition": Former(0.5, _LIMIT),
@@ -61,7 +60,9 @@ FORMER: Mapping[str, Former] = {
 
 
 def from_stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored configuration's data in today's keys, meaning the same. What would mean something else stays."""
+    """Return a stored configuration's data in today's keys, meaning the same. Keys that would change the meaning
+    stay.
+    """
     table = dict(data)
     alarms = table.get("alarms")
     if isinstance(alarms, Mapping) and "illegal_stop" in alarms:
@@ -76,8 +77,8 @@ def from_stored(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_former(data: Mapping[str, Any]) -> None:
-    """Raise UsageError for a setting that is gone, with what to write instead."""
+    """Raise UsageError for a removed setting, with what to write instead."""
     for key, former in FORMER.items():
         section, name = key.split(".")
         if isinstance(own := data.get(section), Mapping) and name in own:
-            raise UsageError(f"{key} = {own[name]} is no setting any more. {former.instead}")
+            raise UsageError(f"{key} = {own[name]} is no longer a setting. {former.instead}")

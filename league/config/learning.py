@@ -26,19 +26,17 @@ class PolicyConfig(Section):
 
     league_role: LeagueRoleName = Field(
         DEFAULT_LEAGUE_ROLE,
-        description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league; "
-        "a partner takes all seats and learns with itself, see exploiters.together",
+        description="main: roles are bound to it; exploiters take every seat in turn, to beat main or the whole "
+        "league; a partner takes all seats and learns with itself, see exploiters.together",
     )
     held_out: bool = Field(
         False,
-        description="partner: nobody meets its snapshots in training; they are the strangers in ad-hoc teamwork",
+        description="partner: nobody meets its snapshots in training; they are the strangers for ad-hoc teamwork",
     )
-    weights: Literal["full", "lora"] = Field(
-        "full", description="all weights of its own, or a LoRA adapter on the base"
-    )
+    weights: Literal["full", "lora"] = Field("full", description="full: all weights; lora: a LoRA adapter on the base")
     model: dict[str, Any] = Field(
         {},
-        description="its own base model: the keys of [model] that differ for it, such as source or hidden_size",
+        description="its own base model: the keys of [model] that differ, such as source or hidden_size",
     )
     rank: Positive = Field(8, description="lora: rank of the adapter")
     alpha: float = Field(16.0, gt=0.0, description="lora: the adapter's output is scaled by alpha / rank")
@@ -47,24 +45,24 @@ class PolicyConfig(Section):
     every: Positive = Field(1, description="iterations whose trajectories make one update")
     tokens: Count = Field(
         0,
-        description="fewest tokens of replies that make one update, in whole iterations: where lengths change, updates "
-        "of equal size; 0: as many as come",
+        description="fewest reply tokens in one update, in whole iterations: keeps updates of similar size where "
+        "lengths change; 0: no minimum",
     )
     matches: Positive | None = Field(
-        None, description="most matches of each game in one update, in whole groups; None: all that were gathered"
+        None, description="most matches of each game in one update, in whole groups; None: all gathered ones"
     )
     learning_rate: LearningRate | None = Field(None, description="its own rate at the start; None: the optimizer's")
     learning_rate_end: LearningRate | None = Field(None, description="its own rate at the end; None: as the start")
     inner_steps: Positive | None = Field(
         None, description="its own optimiser steps on one batch; None: the optimizer's"
     )
-    objective: SurrogateName | None = Field(None, description="its own surrogate; None: objective.name")
+    objective: SurrogateName | None = Field(None, description="its own surrogate objective; None: objective.name")
     average: float | None = Field(
         None,
         gt=0.0,
         lt=1.0,
-        description="its snapshots are the running mean of its weights, of which an update keeps this share; "
-        "None: the weights themselves",
+        description="snapshots hold a running mean of its weights, of which each update keeps this share; None: the "
+        "weights themselves",
     )
 
     @property
@@ -102,20 +100,18 @@ class ObjectiveConfig(SurrogateKeys):
     """What an update minimises."""
 
     truncate: float | None = Field(
-        None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
+        None, gt=0.0, description="weight by min(p learner / p sampler, truncate), without gradient; None: off"
     )
     mismatch: Literal["truncate", "mask", "sequence_mask", "drop"] = Field(
         "truncate",
-        description="what becomes of tokens whose p learner / p sampler is far from 1: truncate weighs all by it, up "
-        "to truncate; mask weighs by it and leaves tokens outside of mismatch_low to mismatch_high out; sequence_mask "
-        "leaves a reply out by its tokens' geometric mean; drop leaves a reply out if one token is outside",
+        description="what happens to tokens whose p learner / p sampler is far from 1: truncate weights all tokens by "
+        "it, up to truncate; mask weights by it and drops tokens outside mismatch_low to mismatch_high; sequence_mask "
+        "drops a reply by its tokens' geometric mean; drop drops a reply if one token is outside",
     )
-    mismatch_low: Share = Field(0.5, description="mask, sequence_mask, drop: the least p learner / p sampler")
-    mismatch_high: float = Field(
-        2.0, ge=1.0, description="mask, sequence_mask, drop: the greatest p learner / p sampler"
-    )
+    mismatch_low: Share = Field(0.5, description="mask, sequence_mask, drop: least p learner / p sampler")
+    mismatch_high: float = Field(2.0, ge=1.0, description="mask, sequence_mask, drop: greatest p learner / p sampler")
     policy_gradient: NonNegative = Field(
-        1.0, description="weight of the advantages; 0: only the other terms, such as distill, are learned"
+        1.0, description="weight of the advantages; 0: only other terms, such as distill, are learned"
     )
     distill: NonNegative = Field(
         0.0, description="weight of the divergence from the teacher on the policy's own replies; see teacher"
@@ -125,7 +121,7 @@ class ObjectiveConfig(SurrogateKeys):
     )
     schedule: Literal["geometric", "mmd"] = Field(
         "geometric",
-        description="how weights move: geometric goes from each weight to its _end; mmd divides entropy, magnet and "
+        description="how weights change: geometric goes from each weight to its _end; mmd divides entropy, magnet and "
         "distill by the root of the iteration and multiplies kl_old by it",
     )
     kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
@@ -140,7 +136,9 @@ class ObjectiveConfig(SurrogateKeys):
     entropy_end: NonNegative | None = Field(
         None, description="weight at the end, reached geometrically; None: constant"
     )
-    epo: NonNegative = Field(0.0, description="weight of keeping entropy between 0.8 and 1.2 of its running mean (EPO)")
+    epo: NonNegative = Field(
+        0.0, description="weight of keeping entropy within 0.8 to 1.2 times its running mean (EPO)"
+    )
     epo_end: NonNegative | None = Field(
         None, description="its weight at the end: exploration is curbed in phases, as in EPO; None: constant"
     )
@@ -160,7 +158,7 @@ class ObjectiveConfig(SurrogateKeys):
     )
 
     def settings_of(self, name: str) -> dict[str, Any]:
-        """Return the settings of a surrogate: ours has keys of this table, a plugin's a table of its own in it."""
+        """Return the settings of a surrogate: ours has keys of this table, a plugin's has its own table in it."""
         if name in LOSSES:
             return {key: getattr(self, key) for key in LOSSES[name].settings.model_fields}
         table: Section | None = getattr(self, name, None)
@@ -182,22 +180,20 @@ class ObjectiveConfig(SurrogateKeys):
 
 
 class TinkerSettings(Section):
-    """A service that speaks the Tinker API. Its key is the environment's TINKER_API_KEY."""
+    """A service that speaks the Tinker API. Its key is in the environment variable TINKER_API_KEY."""
 
-    url: str = Field("", description="address of the service; empty: the environment's TINKER_BASE_URL")
-    base: str = Field("", description="name that the service calls the base model by; empty: model.source")
-    seconds: float = Field(
-        600.0, gt=0.0, le=86_400.0, description="seconds that an answer may take, after which the run stops"
-    )
+    url: str = Field("", description="address of the service; empty: the environment variable TINKER_BASE_URL")
+    base: str = Field("", description="the base model's name at the service; empty: model.source")
+    seconds: float = Field(600.0, gt=0.0, le=86_400.0, description="seconds an answer may take before the run stops")
     days: Positive | None = Field(
-        30, le=3_650, description="days that the service keeps a saved state, to resume from; None: for good"
+        30, le=3_650, description="days that the service keeps a saved state for resuming; None: for ever"
     )
 
 
 class TrainerConfig(Section):
     """Where policies learn, and a table for each trainer that has settings."""
 
-    kind: TrainerName = Field("torch", description="torch: in the run's own processes; tinker: behind the Tinker API")
+    kind: TrainerName = Field("torch", description="torch: in the run's own processes; tinker: through the Tinker API")
     tinker: TinkerSettings = TinkerSettings()
 
 
@@ -212,19 +208,19 @@ class OptimizerConfig(Section):
         description="a game with more distinct prompts is spread over the inner steps, at least this many in each",
     )
     name: Literal["adamw", "adamw8bit"] = Field(
-        "adamw", description="adamw8bit keeps its moments in 8 bits, by bitsandbytes"
+        "adamw", description="adamw8bit keeps its moments in 8 bits, with bitsandbytes"
     )
     weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
     max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
     micro_batch_tokens: Count = Field(
-        8192, description="tokens in one forward and backward pass; 0: 1,024 on a CPU, on a GPU what its memory allows"
+        8192, description="tokens in one forward and backward pass; 0: 1,024 on a CPU, as many as fit on a GPU"
     )
     checkpointing: bool = Field(
         False, description="free replies: keep only each layer's input, and recompute the rest in the backward pass"
     )
     processes: Positive = Field(
         1,
-        description="processes that take each update together, on one machine with a GPU each; under torchrun, "
+        description="processes that make each update together, on one machine with a GPU each; under torchrun, "
         "torchrun's processes",
     )
     sharded: bool = Field(
@@ -247,8 +243,8 @@ else:
 class AlarmTable(Section):
     """When the run warns that a policy is going wrong. Alarms are shown; those of ``stop`` end a run."""
 
-    warmup: Positive = Field(10, description="first iterations, which define what is normal for a run")
-    stop: tuple[AlarmName, ...] = Field(("silent",), description="a run stops once one of these alarms rings")
+    warmup: Positive = Field(10, description="first iterations, which define what is normal for the run")
+    stop: tuple[AlarmName, ...] = Field(("silent",), description="the run stops once one of these alarms rings")
 
     if TYPE_CHECKING:  # a type checker cannot follow fields that are made at run time
 
@@ -271,6 +267,4 @@ class DistilConfig(Section):
     learning_rate: LearningRate | None = Field(
         None, description="peak learning rate; None: optimizer.learning_rate, the rate at the start of the run"
     )
-    matches: Positive = Field(
-        2048, description="matches of the mixture to imitate, in each game that is too large to tabulate"
-    )
+    matches: Positive = Field(2048, description="matches of the mixture to imitate, in each game too large to tabulate")

@@ -66,10 +66,9 @@ def load(
 
     ``games``, if any, replace its games before overrides are applied. ``wording`` is the wording of a pretrained
     model's roles, unless the file states one. Settings left to the machine are chosen, and ``tell`` is called with a
-    sentence on them. With ``makes`` False, games of other libraries are not made, and a configuration that has some is
-    not checked against its games.
-    Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
-    values or combinations that the configuration refuses.
+    sentence on them. With ``makes`` False, games of other libraries are not loaded, and a configuration that has some
+    is not checked against its games. Raises UsageError for an unknown preset, key, game or role, for TOML that cannot
+    be read, and for values or combinations that the configuration refuses.
     """
     data = _own_data(_find_file(source))
     if games:
@@ -99,7 +98,7 @@ def _validated(data: dict[str, Any], source: str, changed: bool) -> RunConfig:
 
 
 def _is_wrong(path: Path, sentence: str) -> bool:
-    """Return whether a file alone has a mistake."""
+    """Return whether the mistake is in a file itself."""
     data = _own_data(path)
     try:
         resolve_names(data)
@@ -201,7 +200,7 @@ def load_run_config(run_dir: Path, overrides: Sequence[str] = (), *, makes: bool
     layout = _read_toml(path).get("layout", 1)
     if layout != LAYOUT:
         older = isinstance(layout, int) and layout < LAYOUT
-        how = "an older league wrote it: train a new run, or read it with" if older else "read it with"
+        how = "an older version wrote it: train a new run, or read it with" if older else "read it with"
         raise UsageError(
             f"{run_dir} has layout {layout}, and this league reads layout {LAYOUT}; {how} the version that made it."
         )
@@ -254,7 +253,7 @@ def parse_override(text: str) -> tuple[list[str], Any]:
         else:
             depth += (char == "(") - (char == ")")
             key += char
-    raise UsageError(f"--set {text}: there is no '=' in it. Write --set key=value, for example --set iterations=50.")
+    raise UsageError(f"--set {text}: it has no '='. Write --set key=value, for example --set iterations=50.")
 
 
 def run_roles(config: RunConfig) -> dict[str, tuple[Role, ...]]:
@@ -322,7 +321,7 @@ def _find_file(source: str) -> Path:
         return path
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UsageError(f"There is no file {source}. Presets are named without a path: {', '.join(preset_names())}.")
-    raise unknown_name("preset", source, preset_names(), "A file of your own ends in .toml.")
+    raise unknown_name("preset", source, preset_names(), "Your own file must end in .toml.")
 
 
 def _own_data(path: Path) -> dict[str, Any]:

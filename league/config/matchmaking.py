@@ -22,10 +22,12 @@ class SharesConfig(Section):
     self_play: NonNegative = Field(0.7, description="weight of the learner against itself")
     fictitious: NonNegative = Field(0.3, description="weight of uniformly drawn past players")
     pfsp: NonNegative = Field(0.0, description="weight of prioritised fictitious self-play")
-    even: NonNegative = Field(0.0, description="weight of past players and guests so that half is won: a curriculum")
+    even: NonNegative = Field(
+        0.0, description="weight of past players and guests, such that half the matches are won: a curriculum"
+    )
     verification: NonNegative = Field(0.0, description="weight of past mains that win again, and of main exploiters")
-    uncertain: NonNegative = Field(0.0, description="weight of the past players against whom least is known")
-    partners: NonNegative = Field(0.0, description="weight of partners' snapshots, each partner equally often: co-play")
+    uncertain: NonNegative = Field(0.0, description="weight of the past players least is known about")
+    partners: NonNegative = Field(0.0, description="weight of partners' snapshots, all partners equally often: co-play")
     psro: NonNegative = Field(
         0.0, description="weight of the population's meta-strategy: policy-space response oracles"
     )
@@ -35,16 +37,16 @@ class SharesConfig(Section):
 class MatchmakingConfig(SharesConfig):
     """Shares of the matches by rule, and how the rules weigh opponents."""
 
-    psro_solver: MetaSolverName = Field("nash", description="psro: the meta-strategy that is trained against")
+    psro_solver: MetaSolverName = Field("nash", description="psro: the meta-strategy to train against")
     jpsro_solver: JointSolverName = Field(
-        "mgcce", description="jpsro: the coarse correlated (cce) or correlated (ce) equilibrium that is trained against"
+        "mgcce", description="jpsro: the coarse correlated (cce) or correlated (ce) equilibrium to train against"
     )
     response_from: Literal["newest", "best", "first"] = Field(
         "newest",
-        description="psro, jpsro: the snapshot that a best response starts from after a freeze; best: the snapshot "
-        "that earns most against the new meta-strategy",
+        description="psro, jpsro: the snapshot from which a best response starts after a freeze; best: the one that "
+        "earns most against the new meta-strategy",
     )
-    opponents: Positive = Field(4, description="different opponents that one iteration draws from the population")
+    opponents: Positive = Field(4, description="how many different opponents one iteration draws from the population")
     forgetting: Share = Field(
         0.9, description="share of the live learner's payoff counts kept from one iteration to the next"
     )
@@ -55,10 +57,10 @@ class MatchmakingConfig(SharesConfig):
         None,
         ge=2,
         le=LARGEST_COUNT,
-        description="replies to the same prompt at every turn: a start is played tree ** (the game's turns) times",
+        description="replies to the same prompt at every turn; a start is played tree ** (the game's turns) times",
     )
     swap_every: Positive | None = Field(
-        None, description="iterations after which live policies move by one seat, in self-play; None: they stay"
+        None, description="iterations after which live policies move by one seat in self-play; None: never"
     )
     guests: tuple[str, ...] = Field(
         (),
@@ -67,7 +69,8 @@ class MatchmakingConfig(SharesConfig):
     )
     keep: Positive | None = Field(
         None,
-        description="snapshots of a policy that stay opponents; older ones retire unless the meta-strategy uses them",
+        description="how many of a policy's snapshots stay opponents; older ones retire unless the meta-strategy uses "
+        "them",
     )
 
     @model_validator(mode="after")
@@ -81,7 +84,8 @@ class MatchmakingConfig(SharesConfig):
         if self.swap_every and past_rules:
             raise ValueError(
                 f"matchmaking.swap_every moves live policies to other seats, where matchmaking.{past_rules[0]} has no "
-                "snapshots of theirs. Give self_play all the weight."
+                ""
+                "snapshots of them. Give self_play all the weight."
             )
         if self.psro and self.jpsro:
             raise ValueError("matchmaking.psro and matchmaking.jpsro cannot both have a weight: choose one of them.")
@@ -89,7 +93,7 @@ class MatchmakingConfig(SharesConfig):
 
     @property
     def shares(self) -> dict[str, float]:
-        """The weight of every rule, plugins' too; rules that the run does not name have weight 0."""
+        """The weight of every rule, including plugins'; rules that the run does not name have weight 0."""
         rules = (*SharesConfig.model_fields, *plugins.loaded("matchmaking"))
         return {rule: float(getattr(self, rule, None) or 0.0) for rule in rules}
 
@@ -112,42 +116,42 @@ class BranchingConfig(Section):
         "most; None: nowhere",
     )
     replies: Positive = Field(
-        4096, description="most replies of one game in an iteration, in whole matches and forks together"
+        4096, description="most replies of one game in an iteration, whole matches and forks together"
     )
-    width: Positive = Field(1, description="forks from one branch point, beside the match that led there")
+    width: Positive = Field(1, description="forks from one branch point, besides the match that led there")
 
 
 class StartsConfig(Section):
     """A pool of starts, and the rule by which an iteration's deals are drawn from it."""
 
     rule: StartRuleName | None = Field(
-        None, description="which starts are played; None: every deal is new, and there is no pool"
+        None, description="how starts are chosen; None: every deal is new, and there is no pool"
     )
-    size: Positive = Field(256, description="starts of each game that the pool begins with")
+    size: Positive = Field(256, description="starts of each game in the initial pool")
     floor: Share = Field(0.1, description="share of the deals drawn uniformly from all starts, whatever the rule says")
-    unplayed: Share = Field(0.5, description="share of the deals for starts never played, while there are any")
+    unplayed: Share = Field(0.5, description="share of the deals given to starts never played, while there are any")
     forgetting: Share = Field(
-        0.9, description="weight that a start's earlier matches keep from one iteration that plays it to the next"
+        0.9, description="how much weight a start's earlier matches keep each time an iteration plays it again"
     )
     middles: Count = Field(
         0,
-        description="matches of each game and iteration that leave a start in their middle: their deal, played up to a "
-        "turn that is drawn",
+        description="how many matches of each game and iteration leave a start from their middle: their deal, played "
+        "up to a random turn",
     )
     failures: Count = Field(
         0,
-        description="failed attempts of each game and iteration that leave their task, in games where they do, as "
-        "repair: what a failed repair made of the program is a new bug",
+        description="how many failed attempts of each game and iteration leave a new task, in games where they can, "
+        "such as repair: a failed repair leaves a new bug",
     )
     alike: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         1.0,
-        description="a written task is not kept where its text has this share of its neighbouring characters in common "
-        "with one in the pool; 1: only the same text is not",
+        description="a written task is dropped if its text shares this part of its character pairs with one in the "
+        "pool; 1: only if the text is the same",
     )
     score: Literal["value_loss", "regret"] = Field(
         "value_loss",
-        description="plr: mean distance of a match's return from the mean before it, or distance from the best "
-        "match to the mean",
+        description="plr: mean distance of a match's return from the mean of earlier ones, or distance of the best "
+        "match from the mean",
     )
     temperature: Annotated[float, Field(gt=0.0)] = Field(
         0.1, description="plr: a start of rank r by its score has the weight (1 / r) ** (1 / temperature)"
@@ -157,12 +161,12 @@ class StartsConfig(Section):
     keep: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         0.25, description="variance: share of the starts that are played, those with the largest spread"
     )
-    ramp: Share = Field(0.5, description="staged: share of the iterations after which starts of every size are played")
+    ramp: Share = Field(0.5, description="staged: share of the iterations after which starts of all sizes are played")
     expert: str = Field(
         "scripted:optimal", min_length=1, description="backward: the scripted player whose matches are shortened"
     )
     mastered: Share = Field(
-        0.5, description="backward: solve rate at which a start is followed by one with one action less"
+        0.5, description="backward: solve rate at which a start is followed by one that is one action shorter"
     )
 
 
@@ -177,11 +181,11 @@ class CurriculumConfig(Section):
 
     matches: Count = Field(
         0,
-        description="matches of the newest snapshots in each game whenever main policies are frozen, and as many "
-        "each of the control and the best snapshots so far; 0: no game is judged",
+        description="matches of the newest snapshots in each game whenever main policies are frozen, with as many "
+        "each for the control and for the best snapshots so far; 0: games are not judged",
     )
     filter: bool = Field(
-        True, description="train only games that pass, until they are judged again; false: only measure"
+        True, description="train only on games that pass, until they are judged again; false: only measure"
     )
     control: Annotated[str, Field(min_length=1)] = Field(
         "random",
@@ -192,38 +196,38 @@ class CurriculumConfig(Section):
     margin: Share = Field(0.0, description="a score is better if it exceeds the control's by more than this")
     better: Share = Field(0.0, description="a game is impossible if at most this share of the scores is better")
     sufficient: Share = Field(0.75, description="a game is also trivial if the control's mean score is at least this")
-    active: Positive | None = Field(
-        None, description="most games that are trained at a time, drawn from those that pass"
-    )
+    active: Positive | None = Field(None, description="most games to train on at a time, drawn from those that pass")
     most_matches: Count = Field(
-        0, description="most matches of all judging together; 0: as many as snapshots and games need"
+        0, description="most matches for all judging together; 0: as many as snapshots and games need"
     )
 
     @property
     def controls(self) -> tuple[str, ...]:
-        """The player from outside who is the control, if one is."""
+        """The outside player that is the control, if there is one."""
         return (self.control,) if self.matches and self.control != PREVIOUS else ()
 
 
 class ExploitersConfig(Section):
     """How exploiters (``policies.NAME.league_role``) train, freeze and reset. In rates a draw counts 1/2."""
 
-    share: Share = Field(0.25, description="share of every game's matches that each exploiter, or partner, trains in")
+    share: Share = Field(0.25, description="share of every game's matches that each exploiter or partner trains in")
     together: Share = Field(
         0.0,
-        description="partner: share of its matches in which it meets other partners' snapshots, by which partners "
-        "come to agree; 0: each plays alone",
+        description="partner: share of its matches in which it meets other partners' snapshots, so that partners come "
+        "to agree; 0: each plays alone",
     )
     hopeless: Share = Field(
         0.2,
-        description="main exploiter: below this win rate against the live main it meets main's snapshots at its own "
+        description="main exploiter: below this win rate against the live main it meets main snapshots of its own "
         "level",
     )
     freeze_at: Share = Field(
         0.7, description="win rate at which an exploiter is frozen: against the live main, or against every past player"
     )
-    freeze_after: Positive = Field(40, description="iterations after which it is frozen whatever its win rate")
-    freeze_from: Positive = Field(10, description="iterations before which it is not frozen, whatever its win rate")
+    freeze_after: Positive = Field(40, description="iterations after which it is frozen regardless of its win rate")
+    freeze_from: Positive = Field(
+        10, description="iterations before which it is not frozen, regardless of its win rate"
+    )
     league_reset: Share = Field(0.25, description="league exploiter: probability of a reset once it is frozen")
 
 
@@ -232,34 +236,34 @@ class DescentConfig(Section):
 
     rule: BreedingRuleName = Field(
         "mutate",
-        description="go_on: from itself; go_back: from before, if it got worse; distil: from its mixture; mutate: "
-        "population-based training; merge, cross: from several parents' weights; generations: from the last "
-        "generation's play",
+        description="how a member continues; go_on: from itself; go_back: from its earlier state, if it got worse; "
+        "distil: from its mixture; mutate: population-based training; merge, cross: from several parents' weights; "
+        "generations: from the last generation's play",
     )
     between: BreedingRuleName | None = Field(
         None,
-        description="the rule in place of descent.rule after every descent.every generations, as XLand breeds within a "
-        "generation of its own and distils between two of them",
+        description="the rule that replaces descent.rule after every descent.every generations, as XLand breeds "
+        "within its generations and distils between them",
     )
-    every: Positive = Field(4, description="between: generations by descent.rule from one use of it to the next")
+    every: Positive = Field(4, description="between: generations by descent.rule between two uses of it")
     members: Annotated[int, Field(ge=2, le=64)] = Field(4, description="runs of a generation")
-    generations: Positive = Field(5, description="generations; iterations are spread over them evenly")
+    generations: Positive = Field(5, description="generations, over which iterations are spread evenly")
     confidence: float = Field(
         0.95, ge=0.5, lt=1.0, description="confidence at which one run counts as better than another"
     )
-    matches: Positive = Field(400, description="matches that compare two runs where no exact value is known")
+    matches: Positive = Field(400, description="matches to compare two runs where no exact value is known")
     mutate: dict[str, tuple[float, float]] = Field(
         {"optimizer.learning_rate": (1e-6, 1e-1)},
-        description='mutate: settings that change, with their least and greatest value: "objective.entropy" = [a, b]',
+        description='mutate: settings that change, with their least and greatest values: "objective.entropy" = [a, b]',
     )
     factor: float = Field(5.0, gt=1.0, description="mutate: a setting is multiplied by this, or divided by it")
     resample: Share = Field(
         0.25, description="mutate: probability that a setting is drawn from its whole range instead"
     )
-    merge: Literal["weighted", "ties"] = Field("weighted", description="merge: means of weights, or TIES-Merging")
+    merge: Literal["weighted", "ties"] = Field("weighted", description="merge: mean of weights, or TIES-Merging")
     parents: Positive = Field(2, description="merge: how many of the best runs are merged")
     access: Share = Field(
-        0.5, description="generations: initial weight of imitating the last generation's play; it falls to 0"
+        0.5, description="generations: initial weight of imitating the last generation's play, which falls to 0"
     )
 
     @field_validator("mutate")
@@ -268,6 +272,6 @@ class DescentConfig(Section):
         for name, (low, high) in ranges.items():
             if not 0.0 < low < high:
                 raise ValueError(
-                    f"descent.mutate: the range of {name} is [{low:g}, {high:g}]; it should rise, above 0."
+                    f"descent.mutate: the range of {name} is [{low:g}, {high:g}]; it should rise and be above 0."
                 )
         return ranges

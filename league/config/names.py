@@ -1,4 +1,4 @@
-"""The types of fields that take the name of a family's entry: a ``str`` that is checked when it is set.
+"""Types of fields that hold the name of a family's entry: a ``str`` that is checked when it is set.
 
 The families belong to wings above the configuration, or are changed by plugins, so no list of their names is kept here.
 """

@@ -75,7 +75,8 @@ def _check_roles(data: Mapping[str, Any], names: Sequence[str], source: str) -> 
             if game not in names:
                 raise UsageError(
                     f"{source} is made for {short_name(game)}: its {section}.{key} says what {role.rpartition('/')[2]} "
-                    "is there, so another game cannot take its place. Choose another preset, such as settle or pocket, "
+                    "is there, so it cannot be replaced by another game. Choose another preset, such as settle or "
+                    "pocket, "
                     f"or add --game {short_name(game)}."
                 )
 

@@ -46,16 +46,20 @@ class GameConfig(Section):
 
     matches: Positive = Field(512, description="training matches in one iteration")
     every: Positive = Field(1, description="iterations between two batches of this game")
-    loss_weight: NonNegative = Field(1.0, description="weight of its loss, submatches' too, in an update")
-    entropy: NonNegative | None = Field(None, description="its entropy weight, submatches' too (None: objective's)")
-    entropy_end: NonNegative | None = Field(None, description="its final entropy weight, submatches' too")
+    loss_weight: NonNegative = Field(1.0, description="weight of its loss in an update, submatches included")
+    entropy: NonNegative | None = Field(
+        None, description="its entropy weight, submatches included (None: that of objective)"
+    )
+    entropy_end: NonNegative | None = Field(None, description="its final entropy weight, submatches included")
 
 
 class RolesConfig(Section):
     """Overrides of the role cards, for all roles of the run."""
 
     reply: Literal["choice", "free"] | None = Field(None, description="reply form of every role")
-    on_illegal: Literal["mask", "retry", "forfeit"] | None = Field(None, description="conduct of every role")
+    on_illegal: Literal["mask", "retry", "forfeit"] | None = Field(
+        None, description="what happens after an illegal reply, in every role"
+    )
     retries: Count | None = Field(None, description="retries before a forfeit")
     price: float | None = Field(None, description="price of a forfeit in the game's units")
     max_reply_tokens: Positive | None = Field(None, description="longest free reply, in tokens")
@@ -67,32 +71,32 @@ class RolesConfig(Section):
     min_p: float | None = Field(
         None, ge=0.0, le=1.0, description="free replies: only tokens at least this likely, as a share of the likeliest"
     )
-    policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
+    policy: dict[str, str] = Field({}, description='policies of roles, as "game/role" = "policy"')
     player: dict[str, Annotated[str, Field(min_length=1)]] = Field(
         {},
-        description='fixed player of a role, which is not trained, as "game/role" = a player as `league match` '
+        description='fixed players of roles, which are not trained, as "game/role" = a player as `league match` '
         "takes it",
     )
     cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
     wording: Literal["brief", "full"] | None = Field(
         None,
-        description="full: cards with all rules, and the legal replies at the end of a request; "
-        "None: brief for a pocket model, full for a pretrained one",
+        description="full: cards with all rules, and the legal replies at the end of a request; None: brief for a "
+        "pocket model, full for a pretrained one",
     )
     wordings: dict[str, Literal["brief", "full"]] = Field(
-        {}, description="wording of single policies' roles; a policy with a base model of its own has that model's"
+        {}, description="wording for single policies; a policy with its own base model has that model's"
     )
-    demonstrations: Count | None = Field(
-        None, description="turns of legal play that a role is shown before its own turn"
-    )
+    demonstrations: Count | None = Field(None, description="turns of legal play shown to a role before its own turn")
 
-    stores: bool = Field(True, description="whether notes that cards keep are stored and shown in later matches")
+    stores: bool = Field(True, description="store the notes that cards keep, and show them in later matches")
     tool_timeout: float | None = Field(
-        None, gt=0.0, le=86_400.0, description="seconds that a call of any tool may take; None: as the cards say"
+        None, gt=0.0, le=86_400.0, description="seconds a call of any tool may take; None: as the cards say"
     )
-    tool_calls: Positive | None = Field(None, description="most calls of any one tool that run at once; None: cards'")
+    tool_calls: Positive | None = Field(
+        None, description="most calls of one tool that run at once; None: as the cards say"
+    )
     tool_retries: Count | None = Field(
-        None, description="how often a tool's call that fails or takes too long is made again; None: cards'"
+        None, description="how often a tool call that fails or times out is retried; None: as the cards say"
     )
 
     @model_validator(mode="after")
@@ -120,16 +124,16 @@ class ModelConfig(Section):
     intermediate_size: Size = Field(256, description="width of the pocket model's feed-forward part")
     vocabulary: Positive = Field(2048, description="largest vocabulary of the pocket tokenizer")
     dtype: Literal["float32", "bfloat16", "auto"] = Field(
-        "float32", description="type of the weights; auto: bfloat16 on a GPU, else float32"
+        "float32", description="dtype of the weights; auto: bfloat16 on a GPU, else float32"
     )
     device: str = Field("cpu", description="torch device that holds the model; auto: a GPU if there is one")
-    compile: bool = Field(False, description="compile norms and gates by torch.compile, for a GPU")
+    compile: bool = Field(False, description="compile norms and gates with torch.compile, for a GPU")
 
     @field_validator("device")
     @classmethod
     def _known_device(cls, device: str) -> str:
         if not re.fullmatch(r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?", device):
-            raise ValueError(f"model.device = {device!r} is no device: it is auto, cpu, cuda, cuda:1, xpu or mps.")
+            raise ValueError(f"model.device = {device!r} is not a device: choose auto, cpu, cuda, cuda:1, xpu or mps.")
         return device
 
     @model_validator(mode="after")
@@ -156,47 +160,47 @@ class ColdStartConfig(Section):
     learning_rate: LearningRate = Field(3e-3, description="peak learning rate")
     own_replies: Count = Field(
         0,
-        description="replies that a pretrained model draws in each position of these matches, to imitate the legal "
+        description="replies that a pretrained model draws at each position of these matches, to imitate the legal "
         "ones; 0: no cold start",
     )
-    demonstrations: Count = Field(2, description="turns of legal play that it is shown while it draws these replies")
+    demonstrations: Count = Field(2, description="turns of legal play shown to it while it draws these replies")
 
 
 class RunConfig(Section):
     """The configuration of a run."""
 
     plugins: tuple[str, ...] = Field(
-        (), description="modules, or installed packages, from outside that the run needs: league show docs extending"
+        (), description="outside modules or installed packages that the run needs: league show docs extending"
     )
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="seed that every stream of randomness derives from")
     iterations: Positive = Field(200, description="updates of each policy")
     snapshot_every: Positive = Field(10, description="iterations between two snapshots")
     distil_every: Count = Field(
         0,
-        description="iterations between two distilled snapshots, RUN@distilled, each one model that plays as "
-        "RUN@mixture does on average; a multiple of snapshot_every; 0: none",
+        description="iterations between two distilled snapshots, RUN@distilled: single models that play like the "
+        "average of RUN@mixture; a multiple of snapshot_every; 0: none",
     )
-    in_flight: Positive = Field(4096, description="matches played side by side")
+    in_flight: Positive = Field(4096, description="matches in flight at once")
     threads: int = Field(
         0,
         ge=MEASURED,
         le=MOST_THREADS,
-        description="torch threads; 0: OMP_NUM_THREADS where it is set, else a thread for each core; "
-        "-1: as 0, but where that is not set, as many as compute fastest when the run begins",
+        description="PyTorch threads; 0: OMP_NUM_THREADS if set, else a thread for each core; -1: as 0, but if it is "
+        "not set, as many as compute fastest when the run starts",
     )
     loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
     checkpoints: Positive = Field(
-        2, description="newest saved states that are kept, each as large as a policy in training"
+        2, description="how many of the newest saved states are kept, each as large as a policy in training"
     )
     checkpoint_every: Positive = Field(
         1,
-        description="iterations between two saved states; in between the matches are kept, from which a run that was "
-        "killed learns the same again. A snapshot, and an end, is saved with its state",
+        description="iterations between two saved states; in between, matches are kept, from which a killed run "
+        "learns the same again. Snapshots and the end always save their state",
     )
     episodes_kept: Count = Field(
         12,
-        description="matches kept for reading when a snapshot is frozen: a game's first, best, worst, most surprising, "
-        "most refused, most stale and longest, and some at random",
+        description="matches kept for reading at each snapshot: a game's first, best, worst, most surprising, most "
+        "refused, most stale and longest, and some at random",
     )
     games: dict[str, GameConfig] = Field(
         min_length=1, description="games of the curriculum by name; hex(board_size={2..4}) names one for each value"
@@ -206,9 +210,9 @@ class RunConfig(Section):
     model: ModelConfig = ModelConfig()
     engine: EngineConfig = EngineConfig()
     cold_start: ColdStartConfig = ColdStartConfig()
-    policies: dict[str, PolicyConfig] = Field({}, description="how single policies are trained, by name")
+    policies: dict[str, PolicyConfig] = Field({}, description="settings of single policies, by name")
     alternate: Count = Field(
-        0, description="iterations that each policy trains, in turn, while the others rest; 0: all train at once"
+        0, description="iterations for which each policy trains in turn while the others rest; 0: all train at once"
     )
     credit: CreditConfig = CreditConfig()
     selection: SelectionConfig = SelectionConfig()
@@ -243,7 +247,7 @@ class RunConfig(Section):
 
     @property
     def kept_checkpoints(self) -> int:
-        """How many of the newest saved states stay: a stream needs the weights of matches that are under way."""
+        """How many of the newest saved states stay: a stream needs the weights of matches in flight."""
         return max(self.checkpoints, self.async_learners.batches_ahead + 2 if self.async_learners.streams else 0)
 
     def policy(self, name: str) -> PolicyConfig:
@@ -306,7 +310,7 @@ class RunConfig(Section):
                 ) from error
             if policy.model and not policy.bound:
                 raise ValueError(
-                    f"policies.{name}.model is set, but exploiters and partners begin from the run's [model]. "
+                    f"policies.{name}.model is set, but exploiters and partners start from the run's [model]. "
                     "Leave it out."
                 )
         return self

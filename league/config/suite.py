@@ -21,15 +21,15 @@ class Suite(Section):
     """A suite of games; every game has its full name."""
 
     title: str = Field("", description="what the suite is, in a sentence")
-    source: str = Field("", description="where its choice of games comes from")
+    source: str = Field("", description="source of its choice of games")
     games: tuple[str, ...] = Field((), description="games without a rule about training")
-    training: tuple[str, ...] = Field((), description="games that one may train on")
-    held_out: tuple[str, ...] = Field((), description="games that no player evaluated by the suite may be trained on")
+    training: tuple[str, ...] = Field((), description="games that may be trained on")
+    held_out: tuple[str, ...] = Field((), description="games that no player evaluated by the suite may have trained on")
     opponents: tuple[str, ...] = Field(
-        ("random",), min_length=1, description='players as `league match` takes them, and "itself" for the player'
+        ("random",), min_length=1, description='players as in `league match`, and "itself" for the evaluated player'
     )
     matches: Positive = Field(200, le=1_000_000, description="matches with each opponent in each game, at least")
-    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="fixes all deals and draws")
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="seed of all deals and draws")
 
     def by_kind(self) -> Iterator[tuple[str, str]]:
         """Yield every game's kind ("training", "held out" or "") and its name."""
@@ -50,7 +50,7 @@ def load_suite(name: str) -> Suite:
     """
     path = Path(name).expanduser() if name.endswith(".toml") else SHIPPED / f"{name}.toml"
     if not name.endswith(".toml") and name not in suite_names():
-        raise unknown_name("suite", name, suite_names(), "A suite of yours is a file that ends in .toml.")
+        raise unknown_name("suite", name, suite_names(), "Your own suite is a file that ends in .toml.")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -76,6 +76,7 @@ def check_training(suite: str, games: Iterable[str], allowed: bool) -> None:
     if held_out and not allowed:
         raise UsageError(
             f"evaluation.suite = {suite!r} holds out {' and '.join(held_out)}, which this run would train on, so that "
-            "its results by that suite would not say what they seem to. Leave the game out, or set "
+            ""
+            "its results on that suite would be misleading. Leave the game out, or set "
             "evaluation.train_on_held_out = true."
         )

@@ -1,4 +1,4 @@
-"""Who teaches a run's policies while they play (``[teacher]``), and how they are taught the latent game (``[latent]``).
+"""Who teaches a run's policies while they play (``[teacher]``), and how they learn the latent game (``[latent]``).
 
 ``objective.distill`` is a teacher's weight.
 """
@@ -27,8 +27,8 @@ class TeacherConfig(Section):
 
     player: str = Field(
         "",
-        description="who teaches every role, as `league match` takes a player, RUN@mixture too; self: the policy in "
-        "training, which must then be shown more (sees)",
+        description="who teaches every role: a player as in `league match`, including RUN@mixture; self: the policy "
+        "in training, which must then be shown more (sees)",
     )
     players: dict[str, PlayerName] = Field(
         {}, description='teachers of single roles or games, as "game/role" = player or "game" = player'
@@ -41,12 +41,12 @@ class TeacherConfig(Section):
     )
     divergence: DivergenceName = Field(
         "reverse",
-        description="divergence that is minimised: reverse, KL(policy | teacher); forward, KL(teacher | policy); or "
+        description="divergence to minimise: reverse, KL(policy | teacher); forward, KL(teacher | policy); or "
         "jensen_shannon. Exact for choice replies, by the sampled tokens of free ones",
     )
     uniform: Share = Field(
         0.01,
-        description="share of the uniform policy mixed into the teacher's choice replies, so that no KL is infinite",
+        description="share of the uniform policy mixed into the teacher's choice replies, so that every KL is finite",
     )
 
 
@@ -57,13 +57,12 @@ class LatentConfig(Section):
     clusters: Positive = Field(4, description="most clusters of a role's utterances")
     embedding: Literal["ngrams", "states"] = Field(
         "ngrams",
-        description="what utterances are clustered by: ngrams: their words and letters; states: the model's last "
+        description="what utterances are clustered by: ngrams, their words and letters; states, the model's last "
         "hidden state at their end",
     )
-    matches: Positive = Field(256, description="matches of the player with itself whose utterances are clustered")
-    samples: Positive = Field(64, description="replies drawn in each situation in which replies are free")
+    matches: Positive = Field(256, description="matches of the player with itself, whose utterances are clustered")
+    samples: Positive = Field(64, description="replies drawn in each situation where replies are free")
     members: Positive = Field(
         8,
-        description="how many of a cluster's actions, the likeliest, stand for it in a situation; fewer: a smaller "
-        "game",
+        description="how many of a cluster's likeliest actions represent it in a situation; fewer make a smaller game",
     )

@@ -1,4 +1,4 @@
-"""What is done with finished runs: reports, comparisons, credit accuracy, sweeps, breeding, standings, attacks.
+"""Work on finished runs: reports, comparisons, credit accuracy, sweeps, breeding, standings, attacks.
 
 May import league.training and the wings below it.
 """

@@ -105,11 +105,11 @@ def two_seat_form(game: str) -> SequenceForm:
     Raises UsageError unless it has two seats, for a game that is enumerated as boards, or one that is too large.
     """
     if (seats := make_game(game).spec.seats) != 2:
-        raise UsageError(f"What a seat can know of whom it plays with is for games of two seats; {game} has {seats}.")
+        raise UsageError(f"Beliefs about the opponent are for games of two seats; {game} has {seats}.")
     form = exact_form(game)
     if isinstance(form, PositionGraph):
         raise UsageError(
-            f"What a seat can know of whom it plays with in {game} is not computed: its positions are enumerated as "
+            f"Beliefs about the opponent in {game} are not computed: its positions are enumerated as "
             "boards, which do not show which moves came before. Take a game with hidden information or a repeated one."
         )
     return form

@@ -37,7 +37,7 @@ def find_cycles(
     """Return cycles, the shortest and clearest first, so that every player on any cycle is on one of them.
 
     ``payoffs`` [N, N] and their standard ``errors`` [N, N] (None: exact) are row's against column, nan where
-    a pair never met. The errors were measured on so many ``deals`` [N, N] (None: they are known). ``confidence`` is
+    a pair never met. The errors were measured on this many ``deals`` [N, N] (None: they are known). ``confidence`` is
     the probability that no edge at all is there by chance: Bonferroni over the pairs that met. At most ``limit`` cycles
     a component are returned, and only beyond that are players left out. Raises ValueError for shapes that do not fit.
     """

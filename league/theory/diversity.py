@@ -49,11 +49,11 @@ def behavioural_distance(first: PolicyTable, second: PolicyTable) -> tuple[float
     Raises UsageError for tables of different games, and for board games, whose tree is not enumerated.
     """
     if first.game != second.game:
-        raise UsageError(f"A distance is between policies of one game; these play {first.game} and {second.game}.")
+        raise UsageError(f"A distance needs two policies of one game; these play {first.game} and {second.game}.")
     form = exact_form(first.game)
     if isinstance(form, PositionGraph):
         raise UsageError(
-            f"{first.game} is kept by positions, not by the moves to them, so how often play reaches one is not known. "
+            f"{first.game} is stored by positions, not by the moves to them, so how often play reaches one is unknown. "
             "Compare the policies by matches."
         )
     behaviours = [[table.probabilities[key] for key in form.keys] for table in (first, second)]

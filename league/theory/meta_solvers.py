@@ -101,7 +101,7 @@ META_SOLVERS: Registry[MetaSolver] = Registry(
             zero_sum=True,
             by_tables=least_exploitable_by_tables,
             of_many=nash_of_many,
-            description="The mixture against which a best response of the full game gains least",
+            description="The mixture against which a best response in the full game gains least",
         ),
     },
 )

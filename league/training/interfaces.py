@@ -23,11 +23,11 @@ Metrics = dict[str, float]
 
 
 class LearnerFailed(RuntimeError):
-    """A learner elsewhere ended before its work was done; the message says how."""
+    """A remote learner ended before its work was done; the message says how."""
 
 
 class LearnerLost(LearnerFailed):
-    """A learner elsewhere was killed or went silent, which says nothing about what it was learning."""
+    """A remote learner was killed or went silent, for reasons unrelated to what it was learning."""
 
 
 class LearnResult(NamedTuple):
@@ -86,7 +86,7 @@ class RolloutBackend(Protocol):
     def flow(self, requests: Iterator[MatchRequest]) -> Iterator[Sequence[Episode]]:
         """Play matches as there is room for them, and yield every so often those that have ended, in any order.
 
-        The iterator may be exhausted for a time. It ends when no match is under way and none can begin.
+        The iterator may be exhausted for a time. It ends when no match is in flight and none can start.
         """
         ...
 

@@ -152,5 +152,5 @@ def _check_turns(rule: str, trajectory: Trajectory, advantages_K: Sequence[float
     if len(advantages_K) != len(trajectory.turns):
         raise ValueError(
             f"Rule {rule!r} returned {len(advantages_K)} advantages for the {len(trajectory.turns)} turns of "
-            f"{trajectory.role} in match {trajectory.match}; it must return one for each."
+            f"{trajectory.role} in match {trajectory.match}; it must return one for each turn."
         )

@@ -27,7 +27,7 @@ class Settings(Section):
     """``contribution``'s settings."""
 
     legality: NonNegative = Field(0.0, description="what a legal reply adds to its turn's contribution (SPA-RL)")
-    outcome: NonNegative = Field(0.0, description="weight of the match's return beside the turn's contribution")
+    outcome: NonNegative = Field(0.0, description="weight of the match's return, added to the turn's contribution")
 
 
 def contribution(

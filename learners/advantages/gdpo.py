@@ -36,17 +36,17 @@ class Settings(Section):
         {}, description="weight of each reward by name; the return's is 1 unless it is named here"
     )
     weights_end: dict[str, float] = Field(
-        {}, description="weight of each reward that moves there; one that is not named stays as it is"
+        {}, description="final weight of each reward whose weight changes; the others keep theirs"
     )
-    over: Positive = Field(100, description="iterations in which weights move evenly to weights_end")
+    over: Positive = Field(100, description="iterations over which weights move linearly to weights_end")
     normalise_batch: bool = Field(True, description="normalise the weighted sum over the batch, as the paper does")
 
     @model_validator(mode="after")
     def _weighs_something(self) -> Settings:
         if not any([*weights_at(self, 0).values(), *self.weights_end.values()]):
             raise ValueError(
-                "all weights are 0, so nothing would be learned. Give a reward a weight, or leave weights out: then "
-                "return has the weight 1."
+                "all weights are 0, so nothing would be learned. Give a reward a weight, or leave weights out: the "
+                "return then has weight 1."
             )
         return self
 

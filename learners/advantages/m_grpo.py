@@ -41,7 +41,9 @@ class Settings(Section):
     """``m_grpo``'s settings."""
 
     align: Literal["weight", "resample"] = Field(
-        "weight", description="weigh what a rollout opened by d / d_k, or repeat and drop at random until it is d"
+        "weight",
+        description="weight the submatches of a rollout by d / d_k, or repeat and drop them at random until "
+        "there are d",
     )
     calibration: Positive = Field(10, description="iterations that fix d, the 99th percentile of d_k")
 

@@ -28,7 +28,7 @@ from learners.trajectories import Evidence, Trajectory
 class Settings(Discounted):
     """``mars``'s settings."""
 
-    baseline: Literal["role", "game"] = Field("role", description="a mean for each role, or one for all of a game")
+    baseline: Literal["role", "game"] = Field("role", description="a mean for each role, or one for the whole game")
     level: Literal["turn", "trajectory"] = Field(
         "turn", description="rewards from a turn on, or the whole return for every turn"
     )

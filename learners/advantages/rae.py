@@ -30,9 +30,11 @@ from learners.trajectories import Evidence, Trajectory
 class Settings(Section):
     """``rae``'s settings."""
 
-    decay: Share = Field(0.95, description="how much of the old baseline a fold keeps (alpha)")
-    fold: Literal["batch", "trajectory"] = Field("batch", description="fold the batch mean, or each return")
-    baseline: Literal["role", "game"] = Field("role", description="a baseline for each role, or one for all of a game")
+    decay: Share = Field(0.95, description="how much of the old baseline an update keeps (alpha)")
+    fold: Literal["batch", "trajectory"] = Field(
+        "batch", description="update it with the batch's mean, or with each return in turn"
+    )
+    baseline: Literal["role", "game"] = Field("role", description="a baseline for each role, or one for the whole game")
     first: Literal["zero", "batch"] = Field(
         "zero", description="a baseline's first value: 0, or its first batch's mean"
     )

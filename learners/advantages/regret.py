@@ -36,7 +36,7 @@ from learners.trajectories import Counterfactuals, Evidence, Trajectory
 class Settings(Section):
     """``regret``'s settings."""
 
-    focus: NonNegative = Field(0.0, description="weigh matches by exp(this times their regret); 0: alike")
+    focus: NonNegative = Field(0.0, description="weight matches by exp(this times their regret); 0: all equally")
 
 
 def regret(

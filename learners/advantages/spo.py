@@ -33,7 +33,7 @@ def spo(
     for trajectory in trajectories:
         if trajectory.preferred is None:
             raise ValueError(
-                f"Match {trajectory.match} of {trajectory.game} was compared by no judge (role {trajectory.role}); "
+                f"Match {trajectory.match} of {trajectory.game} was not compared by a judge (role {trajectory.role}); "
                 "every match must be compared with the others of its start."
             )
         advantages.append([2.0 * trajectory.preferred - 1.0] * len(trajectory.turns))

@@ -154,7 +154,7 @@ def _check_waist(objective: Objective) -> None:
     for name, weight in (("entropy", any(objective.entropy.values())), ("epo", objective.band.weight)):
         if weight:
             raise UsageError(
-                f"objective.{name} needs the entropy of whole distributions, and a trainer elsewhere says only the "
+                f"objective.{name} needs the entropy of whole distributions, but a remote trainer returns only the "
                 f"log-probs of the sampled tokens. Set objective.{name} = 0.0, or trainer.kind = 'torch'."
             )
 

@@ -49,8 +49,8 @@ class Models(NamedTuple):
         """Raise UsageError if a trainer elsewhere would have to sum over a game's legal replies."""
         if self.waist is not None:
             raise UsageError(
-                f"{game} has replies by choice, whose loss sums over all legal replies, and a trainer elsewhere says "
-                "only the log-probs of the tokens of one. Set roles.reply = 'free', or trainer.kind = 'torch'."
+                f"{game} has replies by choice, whose loss sums over all legal replies, but a remote trainer returns "
+                "only the log-probs of one reply's tokens. Set roles.reply = 'free', or trainer.kind = 'torch'."
             )
 
 

@@ -33,7 +33,7 @@ class Distillation(Section):
     """How much a teacher weighs in an update."""
 
     weight: NonNegative = Field(0.0, description="weight of the divergence; 0: off")
-    divergence: str = Field("reverse", description="what is made small")
+    divergence: str = Field("reverse", description="the divergence to minimise")
 
 
 class TaughtTurns(NamedTuple):

@@ -31,7 +31,7 @@ class Preference(Section):
     """The settings of a preference loss."""
 
     dpo_beta: float = Field(
-        0.1, gt=0.0, description="dpo, dmpo, kto: beta, the weight of staying near the policy before training"
+        0.1, gt=0.0, description="dpo, dmpo, kto: beta, how strongly to stay near the policy before training"
     )
 
 
@@ -68,7 +68,9 @@ def paired_replies(
         better, worse = (packed.places[index][-1] for index in indices)
         prompts = [trace_of(trajectory, trajectory.turns[-1]).prompt_ids for trajectory in (chosen, rejected)]
         if prompts[0] != prompts[1]:
-            raise ValueError(f"matches {chosen.match} and {rejected.match}: replies to different prompts make no pair")
+            raise ValueError(
+                f"matches {chosen.match} and {rejected.match}: replies to different prompts do not make a pair"
+            )
         assert better is not None, "a forced reply has no sibling"
         assert worse is not None, "a forced reply has no sibling"
         if not better.free:  # one row holds both, no matter which weights drew them

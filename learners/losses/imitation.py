@@ -25,17 +25,18 @@ class ImitationConfig(Section):
 
     weight: Share = Field(
         0.0,
-        description="share of imitation in an update's loss, the policy gradient has the rest; 0: off, 1: it alone",
+        description="share of imitation in an update's loss; the policy gradient has the rest; 0: off, 1: imitation "
+        "alone",
     )
     matches: str = Field(
         "",
         description="file of `league export` or `league match --save`, or folder of `league lab import`, to imitate",
     )
     players: tuple[str, ...] = Field((), description="players whose replies are imitated; none: all players'")
-    replies: Positive = Field(256, description="replies that are drawn for an update of a policy")
+    replies: Positive = Field(256, description="replies drawn for each update of a policy")
     since: Count = Field(0, description="until: the iteration after which the weight begins to fall")
     until: Positive | None = Field(
-        None, description="iteration at which the weight has fallen evenly to 0; None: it stays"
+        None, description="iteration by which the weight has fallen linearly to 0; None: it stays"
     )
 
     @model_validator(mode="after")

@@ -103,9 +103,7 @@ def _outside_clip(logprobs: Tensor, old: Tensor, settings: Clips) -> Tensor:
 
 
 _ADVANTAGES = frozenset({LossNeed.ADVANTAGES})
-REINFORCE = LossTerm(
-    policy_gradient(reinforce), Clips, _ADVANTAGES, description="the policy gradient as it is: -log pi A"
-)
+REINFORCE = LossTerm(policy_gradient(reinforce), Clips, _ADVANTAGES, description="the plain policy gradient: -log pi A")
 PPO = LossTerm(policy_gradient(ppo), Clips, _ADVANTAGES, description="the ratio of each token, clipped")
 GSPO = LossTerm(
     policy_gradient(ppo, by_reply=True), Clips, _ADVANTAGES, description="ppo with the ratio of whole replies"

@@ -140,7 +140,7 @@ class WeightedTerm(Section):
     weight: NonNegative = Field(0.0, description="its weight at the start; 0: off")
     weight_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: same")
     roles: dict[str, float] = Field(
-        {}, description='what the weight is multiplied by for a role, as "game/role" = -1.0; 1 for those not named'
+        {}, description='factor on the weight by role, as "game/role" = -1.0; 1 for roles not named'
     )
 
     @property

@@ -18,8 +18,8 @@ NEEDS = frozenset({LossNeed.REFERENCE, LossNeed.SCORES})
 PreferenceWeight = Annotated[
     Literal["equal", "difference"],
     Field(
-        description="kto, dmpo: what a match or a pair of them weighs; difference: by how much a match did better or "
-        "worse than expected, or one of the two better than the other"
+        description="kto, dmpo: the weight of a match or pair; difference: by how much a match did better or worse "
+        "than expected, or one match of the pair better than the other"
     ),
 ]
 

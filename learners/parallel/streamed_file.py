@@ -60,7 +60,7 @@ def write_streamed(path: Path, layouts: Mapping[str, TensorLayout], tensors: Ite
         file.write(struct.pack("<Q", len(text)) + text)
         for name, tensor in tensors:
             if (name, TensorLayout.of(tensor)) != next(announced, None):
-                raise ValueError(f"{name} comes where another tensor was announced")
+                raise ValueError(f"{name} arrived where another tensor was announced")
             numbers = tensor.detach().cpu().contiguous().reshape(-1)
             if len(numbers):
                 file.write(numbers.view(torch.uint8).numpy().data)

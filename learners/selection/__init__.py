@@ -101,7 +101,7 @@ def _check(name: str, batch: CreditedBatch, selection: Selection) -> None:
         if lengths is not None and lengths != (wanted := [len(t.turns) for t in batch.trajectories]):
             raise ValueError(
                 f"The rule of selection {name!r} returned {sum(lengths)} numbers for {len(lengths)} trajectories; it "
-                f"must return one for each of the {sum(wanted)} turns of {len(wanted)}."
+                f"must return one for each of the {sum(wanted)} turns of all {len(wanted)}."
             )
     if any(not factor >= 0.0 for factors_K in selection.factors for factor in factors_K):
         raise ValueError(f"The rule of selection {name!r} returned a factor below 0; 0 leaves a turn out.")

@@ -22,4 +22,4 @@ def eligible(batch: CreditedBatch, _state: State, _settings: Section) -> Selecti
     return Selection(factors)
 
 
-RULE = SelectionRule(eligible, needs={"eligible"}, reason="What the move bears on never came about, as the game says.")
+RULE = SelectionRule(eligible, needs={"eligible"}, reason="By the game's rules, the move did not affect the outcome.")

@@ -17,7 +17,7 @@ class RefusedTurns(Section):
     """What becomes of refused turns."""
 
     advantage: float | None = Field(
-        None, lt=0.0, description="the advantage that refused turns are given, to train away from them; None: left out"
+        None, lt=0.0, description="advantage of refused turns, to train away from them; None: they are left out"
     )
 
 

@@ -1,4 +1,4 @@
-"""Stratified batches: at most so many trajectories of each game, role, opponent and outcome.
+"""Stratified batches: at most this many trajectories of each game, role, opponent and outcome.
 
 Strata h are the values of ``by``. Of a stratum's n_h trajectories at most ``most`` are drawn, m_h, each subset alike:
 by seeds that depend on match and seat alone. With ``weights``
@@ -30,7 +30,7 @@ class Stratified(Section):
     by: tuple[Literal["game", "role", "opponent", "outcome"], ...] = Field(
         ("game", "role", "opponent", "outcome"), min_length=1, description="what the trajectories of a stratum share"
     )
-    most: Positive | None = Field(None, description="most trajectories of a stratum that are learned from; None: all")
+    most: Positive | None = Field(None, description="most trajectories of a stratum to learn from; None: all")
     weights: Literal["unbiased", "equal"] = Field(
         "unbiased",
         description="unbiased: the gradient of the whole batch on average; equal: every stratum weighs the same",
@@ -78,4 +78,6 @@ def _stratum(trajectory: Trajectory, by: Sequence[str]) -> Hashable:
     return tuple([facts[name] for name in by])
 
 
-RULE = SelectionRule(stratified, Stratified, reason="Its stratum had more trajectories than the batch takes of it.")
+RULE = SelectionRule(
+    stratified, Stratified, reason="Its stratum had more trajectories than the batch takes from one stratum."
+)

@@ -33,7 +33,7 @@ class Successes(Section):
 
     above: float = Field(0.0, description="scaled return above which a match is a success")
     oldest: Positive = Field(20, description="iterations after which a success is dropped")
-    size: Positive = Field(256, description="most successes that are kept, the newest")
+    size: Positive = Field(256, description="how many successes are kept, newest first")
 
 
 class _Kept(NamedTuple):
@@ -94,14 +94,15 @@ def check(facts: SelectionFacts) -> None:
     check_groups("successes", facts)
     if not facts.starts_return:
         raise UsageError(
-            "The rule of selection 'successes' replays a match where its start is played again, but every deal is new. "
+            "The rule of selection 'successes' replays a match when its start comes up again, but here every deal is "
+            "new. "
             "Set starts.rule = 'uniform' (or another), or leave successes out of selection.rules."
         )
     if not facts.truncates:
         raise UsageError(
-            "The rule of selection 'successes' learns from replies that older weights drew, which have to weigh "
-            "exp(log π - stored). Set objective.truncate = 2, and optimizer.max_gap to what log-probs may move (1 nat, "
-            "say), or leave successes out of selection.rules."
+            "The rule of selection 'successes' learns from replies that older weights drew, which must be weighted by "
+            "exp(log π - stored). Set objective.truncate = 2, and optimizer.max_gap to how far log-probs may move "
+            "(say, 1 nat), or leave successes out of selection.rules."
         )
 
 

@@ -35,7 +35,7 @@ class StepSettings(NamedTuple):
     max_gap: float  # nats
     max_tokens: int  # padded tokens in one forward and backward pass
     minibatch: int = 1  # fewest prompts of a game in one inner step
-    drops: bool = False  # leave out a batch whose gap exceeds ``max_gap``, and go on
+    drops: bool = False  # leave out a batch whose gap exceeds ``max_gap``, and continue
 
 
 def update(

@@ -155,7 +155,7 @@ class Policy:
         if self.waist is not None and not loss.requires_grad:
             raise UsageError(
                 f"A term of the loss of policy {self.name!r} does not read the log-probs of free replies, and its "
-                "trainer, which is elsewhere, learns from nothing else. Leave the term out, or set trainer.kind = "
+                "remote trainer learns from nothing else. Leave the term out, or set trainer.kind = "
                 "'torch'."
             )
 
@@ -209,7 +209,7 @@ class Policy:
 
         That is the optimiser's state, the critic and the running means of entropy.
         """
-        self._refuse_elsewhere("takes other weights than those that it learned")
+        self._refuse_elsewhere("takes weights other than those it learned")
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
@@ -363,8 +363,7 @@ class Policy:
     def _refuse_elsewhere(self, what: str) -> None:
         if self.waist is not None:
             raise UsageError(
-                f"Policy {self.name!r} {what}, which its trainer, which is elsewhere, cannot do. Set trainer.kind = "
-                "'torch'."
+                f"Policy {self.name!r} {what}, which its remote trainer cannot do. Set trainer.kind = 'torch'."
             )
 
     def _save_elsewhere(self) -> str:
@@ -425,8 +424,9 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except SafetensorError as error:
         raise UsageError(
-            f"{path} cannot be read as safetensors: {error}. It was cut off or changed after it was saved. Put a whole "
-            "copy of it there, or start the run again in another folder."
+            f"{path} cannot be read as safetensors: {error}. It was cut short or changed after it was saved. Put an "
+            "intact "
+            "copy there, or start the run again in another folder."
         ) from error
 
 

@@ -35,9 +35,9 @@ ANSWERS = "answers"  # the column of answers to turns and to their alternatives,
 class Settings(Section):
     """How other replies are tried in place of each turn."""
 
-    count: Positive = Field(4, description="other replies that are drawn in place of each turn, and played to the end")
+    count: Positive = Field(4, description="other replies drawn in place of each turn and played to the end")
     said: Positive = Field(
-        1, description="matches that tell what the turn itself was worth: its own, and others played on from after it"
+        1, description="matches that estimate the value of the turn itself: its own, and others continued from after it"
     )
 
 

@@ -30,7 +30,7 @@ class Settings(Remembering):
 
     gamma: Share = Field(1.0, description="discount of later turn rewards within a match")
     recency: Share = Field(0.9, description="weight of an iteration's actions in V, relative to the next iteration's")
-    sweeps: Positive = Field(6, description="times that Q and V are solved for in turn, after each iteration")
+    sweeps: Positive = Field(6, description="how often Q and V are solved for in turn after each iteration")
 
 
 class _Steps(NamedTuple):

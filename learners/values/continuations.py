@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 class Settings(Section):
     """How matches are continued from before each turn."""
 
-    count: Positive = Field(4, description="matches played on from before each turn")
+    count: Positive = Field(4, description="matches continued from before each turn")
 
 
 Point = tuple[Episode, int]  # a match, and how many of its turns have been played

@@ -84,5 +84,5 @@ class ValueEstimator(Entry[Callable[..., Any]]):
 class Remembering(Section):
     """The settings of an estimator that learns from the matches that it remembers."""
 
-    matches: Positive = Field(4096, description="newest matches of a role that are remembered")
-    shrink: NonNegative = Field(32.0, description="turns that pull each weight to 0 (ridge)")
+    matches: Positive = Field(4096, description="how many of a role's newest matches are remembered")
+    shrink: NonNegative = Field(32.0, description="strength of the ridge penalty on each weight, in turns")

@@ -23,7 +23,7 @@ class Settings(Section):
 
     all_replies: bool = Field(
         False,
-        description="credit every legal reply of a turn, by its probability times its advantage: also those not drawn",
+        description="credit every legal reply of a turn by its probability times its advantage, also those not drawn",
     )
 
 
@@ -42,8 +42,8 @@ def check(facts: ValueFacts, settings: Settings) -> None:
     chosen = all(role.reply is ReplyForm.CHOICE for role in facts.roles)
     if game.submatch_games or len(facts.roles) < game.seats or not chosen:
         raise UsageError(
-            f"{name} counts a game out, so it needs every seat of {game.name} trained, with replies that are chosen "
-            "from the legal ones, and no matches within matches. Choose another values.estimator."
+            f"{name} enumerates the whole game, so it needs every seat of {game.name} trained, replies chosen "
+            "from the legal ones, and no submatches. Choose another values.estimator."
         )
     if settings.all_replies and facts.truncated:
         raise UsageError(
@@ -53,8 +53,10 @@ def check(facts: ValueFacts, settings: Settings) -> None:
     for role, (rule, rule_settings) in zip(facts.roles, facts.credit, strict=True) if settings.all_replies else ():
         if getattr(rule_settings, "outcome", 0.0):
             raise UsageError(
-                f"values.exact.all_replies credits every reply by what it is worth, and credit.{rule}.outcome the one "
-                f"that was drawn by how the match ended, so it would do nothing for {game.name}/{role.name}. Leave it "
+                f"values.exact.all_replies credits every reply by its value, but credit.{rule}.outcome credits the "
+                "one "
+                f"that was drawn by how the match ended, so it would do nothing for {game.name}/{role.name}. "
+                "Leave it "
                 "out, or set values.exact.all_replies = false."
             )
     if facts.magnet_rewards:

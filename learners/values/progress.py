@@ -27,7 +27,7 @@ from learners.values.regression import NO_WEIGHTS, FeatureWeights, design
 class Settings(Remembering):
     """``progress``'s settings."""
 
-    residual: Share = Field(1.0, description="share of what the turns do not explain that is divided among them")
+    residual: Share = Field(1.0, description="share of the unexplained return that is divided among the turns")
 
 
 def estimate(trajectories: Sequence[Trajectory], state: State, settings: Settings) -> Estimates:

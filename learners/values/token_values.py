@@ -31,7 +31,7 @@ class Settings(Remembering):
     """``token_values``' settings."""
 
     gamma: Share = Field(1.0, description="discount of later turn rewards within a match")
-    sweeps: Positive = Field(8, description="times that all values are solved for, after each iteration")
+    sweeps: Positive = Field(8, description="how often all values are solved for after each iteration")
 
 
 class _Prefixes(NamedTuple):

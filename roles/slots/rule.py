@@ -58,8 +58,8 @@ class TextWanted(NamedTuple):
 class Writing(Section):
     """Settings of a rule that has texts written."""
 
-    question: str = Field("", description="what the writer is asked; empty: the rule's own words")
-    choices: tuple[str, ...] = Field((), strict=False, description="the texts of which it chooses one; none: free text")
+    question: str = Field("", description="the request to the writer; empty: the rule's own")
+    choices: tuple[str, ...] = Field((), strict=False, description="texts to choose from; none: free text")
     most_characters: Positive = Field(MOST_CHARACTERS, description="longest text; the rest is cut off")
     most_tokens: Positive = Field(64, description="longest reply with a free text, in tokens")
     by: str = Field("", description="the role that writes it; empty: the seat itself")
@@ -93,7 +93,7 @@ def past_of(game: Game, seat: int) -> tuple[str, ...]:
     if not isinstance(game, TellsPast):
         raise UsageError(
             f"A card of {game.spec.name} fills a slot from what was shown earlier, which {game.spec.name} does not "
-            "tell apart from the present: give the game the method of games.abilities.TellsPast, or take a rule that "
+            "separate from the present: give the game the method of games.abilities.TellsPast, or take a rule that "
             "does not read it."
         )
     return game.past(seat)

@@ -16,7 +16,7 @@ from roles.slots.rule import Sight, SlotRule, TextWanted, Writing
 class Summary(Writing):
     """Settings of ``summary``."""
 
-    entries: Count = Field(0, description="how many entries may come before a new summary is asked for")
+    entries: Count = Field(0, description="how many entries to wait before asking for a new summary")
 
 
 def summary(sight: Sight, _settings: Summary) -> str:

@@ -1,4 +1,4 @@
-"""Slow players and games that are played elsewhere wait beside all other play, within limits."""
+"""Slow players and games that are played elsewhere wait alongside all other play, within limits."""
 
 import threading
 from dataclasses import replace

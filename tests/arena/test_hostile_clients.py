@@ -69,7 +69,7 @@ def statuses(said):
 
 
 def sent_until_cut(connection, piece, most=2**26, pause=0.0):
-    """Send a piece again and again; return how many bytes went, at most so many, before the server broke it off."""
+    """Send a piece again and again; return how many bytes went, at most this many, before the server broke it off."""
     sent = 0
     with suppress(OSError):
         while sent < most:
@@ -80,7 +80,7 @@ def sent_until_cut(connection, piece, most=2**26, pause=0.0):
 
 
 def asks(server, **fields):
-    """Return what a plain client is answered, which shows that the server goes on."""
+    """Return what a plain client is answered, which shows that the server continues."""
     with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=30) as client:
         return client.chat.completions.create(model="main", messages=CHAT, max_tokens=2, **fields)
 

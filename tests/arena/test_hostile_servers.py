@@ -1,4 +1,4 @@
-"""Whatever a server answers, a match goes on by its role's conduct or stops with a sentence; memory stays bounded."""
+"""Whatever a server answers, a match continues by its role's conduct or stops with a sentence; memory stays bounded."""
 
 import gzip
 import json

@@ -284,7 +284,7 @@ def test_a_chat_that_the_model_cannot_read_is_refused_and_the_run_goes_on(lm):
         ("post", "/seats/next", {"wait": "long"}, 400, "wait = 'long': it should be a valid integer"),
         ("post", "/seats/next", {"program": "x" * 201}, 400, "program = .* at most 200 characters"),
         ("post", "/seats/next", {"programm": "one"}, 400, "no key named 'programm'. Did you mean program"),
-        ("post", "/seats/next", {"role": "kuhn_poker/third"}, 400, "Programs take the turns of kuhn_poker/first here"),
+        ("post", "/seats/next", {"role": "kuhn_poker/third"}, 400, "Programs play kuhn_poker/first here"),
     ],
 )
 def test_wrong_requests_are_refused_with_a_sentence(lm, method, path, body, status, sentence):

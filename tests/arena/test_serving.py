@@ -171,8 +171,8 @@ def test_another_model_is_none_of_ours(client):
 @pytest.mark.parametrize(
     ("method", "path", "headers", "body", "status", "message"),
     [
-        ("POST", "/v1/chat/completions", {}, b"{", 400, "The body is no JSON"),
-        ("POST", "/v1/chat/completions", {}, b"[" * 100_000, 400, "The body is no JSON"),
+        ("POST", "/v1/chat/completions", {}, b"{", 400, "The body is not JSON"),
+        ("POST", "/v1/chat/completions", {}, b"[" * 100_000, 400, "The body is not JSON"),
         ("POST", "/v1/chat/completions", {}, b"[]", 400, "should be a JSON object"),
         ("POST", "/v1/chat/completions", {}, b"{}", 400, "The key 'model' is missing"),
         ("POST", "/v1/chat/completions", {}, None, 411, "needs a Content-Length"),

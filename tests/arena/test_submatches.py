@@ -162,7 +162,7 @@ def test_branches_with_equal_first_seeds_play_their_first_turns_equally():
         return [turn.reply for turn in episode.turns]
 
     same = []
-    for seed in range(30):  # two replies to choose from, so many deals
+    for seed in range(30):  # two replies to choose from, this many deals
         a, b, c, _ = play_offices([request._replace(deal_seed=seed) for request in requests], most=3)
         assert replies(a)[:2] == replies(b)[:2]
         assert replies(a)[:1] == replies(c)[:1]

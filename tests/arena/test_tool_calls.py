@@ -1,4 +1,4 @@
-"""Calls of tools wait beside all other play: side by side, within limits, in any order of their ends."""
+"""Calls of tools wait alongside all other play: side by side, within limits, in any order of their ends."""
 
 import threading
 import time
@@ -69,7 +69,7 @@ class Desk:
 
 
 class Clerk:
-    """Calls the tool as often as ``calls`` says for a match, and goes on; records how many it is asked at once."""
+    """Calls the tool as often as ``calls`` says for a match, and continues; records how many it is asked at once."""
 
     def __init__(self, calls):
         self._calls = calls

@@ -202,7 +202,7 @@ def test_a_server_that_falls_silent_is_left_out_and_comes_back(wires, tmp_path):
         assert len(answers) == 8
         assert len(wires[1].asked) == 8  # each request is answered once
         wires[0].silent.clear()
-        wires[0].adapters.clear()  # it was started anew
+        wires[0].adapters.clear()  # it was started again
         for number in range(9, 200, 2):
             if wires[0].asked:
                 break

@@ -176,7 +176,7 @@ PLANTED = [  # a defect, the check that names it, and what its sentence says
     (PaysBoth, "utility", "returns are not zero-sum, as the spec says"),
     (PaysTwice, "rewards", "rewards sum to"),
     (Leaks, "hidden", "reads more, or may do something else, than its information_state"),
-    (SharesItsState, "copies", "a match moves with its copy"),
+    (SharesItsState, "copies", "a match changes with its copy"),
     (Shuffles, "steady", r"two looks at the same position differ in actions\(\)"),
     (Forgetful, "seeds", "the same seed and actions give another match after a reset"),
     (Ambiguous, "labels", r"labels are not distinct: \(high, high\)"),
@@ -195,7 +195,7 @@ PLANTED = [  # a defect, the check that names it, and what its sentence says
     (TakesAnything, "refusals", "is not refused with ValueError"),
     (HidesNothingItSays, "hidden", "perfect_information = True, and what seat 0 knows does not tell"),
     (PaysByCards, "utility", r"returns are not constant-sum, as the spec says: .* sum to \d, others to \d"),
-    (ViewsLater, "copies", "a copy moves with its match, of which it was made at turn 1"),
+    (ViewsLater, "copies", "a copy made at turn 1 changes with its match"),
     (Absentminded, "tree", "the information state of seat 0, .* forgets what it saw or did"),
     (Draws, "seeds", "it draws from, or seeds, the process's own generators"),
 ]

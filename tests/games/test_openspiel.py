@@ -77,7 +77,7 @@ def test_kuhn_with_three_seats_fold_and_call():
 
 
 def test_rewards_come_when_the_game_pays_them():
-    game = stand_at("python_iterated_prisoners_dilemma", [1, 0, 0])  # defect, cooperate, and play goes on
+    game = stand_at("python_iterated_prisoners_dilemma", [1, 0, 0])  # defect, cooperate, and play continues
     assert game.rewards() == game.returns() == (10.0, 0.0)
     game.apply("COOPERATE")
     assert game.rewards() == (0.0, 0.0)

@@ -48,7 +48,7 @@ def playing(table, seed, actions):
 
 
 def lot(game, seed):
-    """Play a match by lot; return the ids of what was played."""
+    """Play a match at random; return the ids of what was played."""
     game.reset(seed)
     rng, played = random.Random(seed), []
     while game.to_act() is not None:
@@ -189,7 +189,7 @@ def test_a_fault_is_found_in_a_game_that_has_it():
 
     found = faults(lambda: Cheat("cheat", Dice, Facts(least=-2, most=20)), outward=False)
     assert any("rewards sum to" in fault for fault in found)
-    assert any("a match moves with its copy" in fault for fault in found)
+    assert any("a match changes with its copy" in fault for fault in found)
 
     class Generous(JudgedArithmetic):
         def named_rewards(self):

@@ -1,4 +1,4 @@
-"""The update: it moves towards what was rewarded, stops at what cannot be right, and goes on where it was."""
+"""The update: it moves towards what was rewarded, stops at what cannot be right, and continues where it was."""
 
 import math
 

@@ -12,7 +12,7 @@ MEANS = ("token_mean", "sequence_mean", "role_mean", "rollout_mean", "prompt_mea
 
 
 def turn(tokens, mask=False):
-    """Return a free turn of so many tokens, or a choice that is spelled with so many."""
+    """Return a free turn of this many tokens, or a choice that is spelled with this many."""
     trace = TokenTrace("main", (1,), (5,) * tokens, (-0.1,) * tokens, ("a", "b") if mask else None, 1.0)
     return Turn(0, "r", "main", "", ("a", "b"), "a", "a", 0.0, trace)
 

@@ -168,7 +168,7 @@ def test_what_needs_more_than_log_probs_is_refused_by_name(trainer):
     with pytest.raises(UsageError, match=r"sampled with top_k, top_p or min_p, but"):
         next(losses(cut, Objective(Surrogate("ppo"), {}), trainer).losses(0, MetricSums()))
     one = policy(trainer=trainer)
-    with pytest.raises(UsageError, match=r"takes other weights than those that it learned"):
+    with pytest.raises(UsageError, match=r"takes weights other than those it learned"):
         one.reset(dict(one.parameters))
     with pytest.raises(UsageError, match=r"takes the weights of another policy"):
         one.copy_from(policy())

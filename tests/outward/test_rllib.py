@@ -1,4 +1,4 @@
-"""RLlib: its own PettingZoo loader takes Kuhn poker, and its PPO learns to beat a player there who draws by lot."""
+"""RLlib: its own PettingZoo loader takes Kuhn poker, and its PPO learns to beat a player there who draws at random."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed here: pip install 
 
 @pytest.fixture
 def modules():
-    """Return RLModules that read the environment's mask: one that learns, and one that draws by lot."""
+    """Return RLModules that read the environment's mask: one that learns, and one that draws at random."""
     from ray.rllib.core.columns import Columns
     from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
     from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
@@ -41,7 +41,7 @@ def modules():
 
 @pytest.fixture
 def algorithm(modules):
-    """Return RLlib's PPO of the first seat; the second draws by lot."""
+    """Return RLlib's PPO of the first seat; the second draws at random."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec

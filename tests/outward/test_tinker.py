@@ -63,7 +63,7 @@ def base(tmp_path_factory):
 
 @contextlib.contextmanager
 def serving(base, *options):
-    """Run a server in a process of its own; give it and its address."""
+    """Run a server in its own process; give it and its address."""
     root = Path(__file__).parents[2]
     words = [sys.executable, "-m", "support.learning.tinker_server", str(base), "--name", "small/base"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests"), *sys.path])}
@@ -244,7 +244,7 @@ ASKED = [AskedReply((1, 2, 3), (4, 5)), AskedReply((1, 2), (7,))]
         ),
         ("rubbish", r"was to score replies for policy 'main', and answered: Proto deserialization failed"),
         ("fewer", r"scored 1 of 2 replies"),
-        ("nan", r"gave nan as a log-prob, which is none"),
+        ("nan", r"gave nan as a log-prob, which is impossible"),
     ],
 )
 def test_a_server_that_fails_is_told_in_a_sentence(base, fault, said):

@@ -12,7 +12,7 @@ from roles.cards import BOTH, FULL, load_roles
 
 
 def test_the_page_is_what_the_model_reads():
-    """Written anew by: PYTHONPATH=.:tests python -m support.prompts"""
+    """Written again by: PYTHONPATH=.:tests python -m support.prompts"""
     assert PAGE.read_text(encoding="utf-8") == page(tiny_tokenizer())
 
 

@@ -2,7 +2,7 @@
 
     PYTHONPATH=.:tests python -m support.prompts
 
-writes it anew. Prompts are what ``encode_prompt`` gives a tokenizer with SmolLM2's chat template, decoded.
+writes it again. Prompts are what ``encode_prompt`` gives a tokenizer with SmolLM2's chat template, decoded.
 """
 
 from pathlib import Path
@@ -43,7 +43,7 @@ HEAD = """\
 
 What a language model that knows words reads: each built-in card, whole, as SmolLM2's chat template writes it and its
 tokens say it back. Replies are free here; with masked replies the legal ones stand without brackets. A test keeps this
-page true. How a card is made: [roles](roles.md).
+page true. How a card is made: [roles](../../docs/guide/roles.md).
 """
 
 

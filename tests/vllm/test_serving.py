@@ -148,7 +148,7 @@ def test_what_the_engine_cannot_hold_is_told_with_what_would_work(engine, adapte
     adapters.add(AdapterShape(rank=16), 0).save(tmp_path / "wide")
     engine.register("wide", tmp_path / "wide")
     with pytest.raises(
-        UsageError, match=r"has rank 16, and the engine takes 8 at most\. Set engine\.vllm\.max_lora_rank = 16"
+        UsageError, match=r"has rank 16, and the engine takes at most 8\. Set engine\.vllm\.max_lora_rank = 16"
     ):
         played(engine, kuhn_matches(1, ("wide", "wide")), 1, roles_for())
     long = roles_for(**{**FREE, "max_reply_tokens": 2000})

@@ -75,7 +75,7 @@ def test_two_models_meet_and_live_weights_are_exchanged_in_place(whole, models):
 
 
 def test_after_a_rest_it_says_the_same(whole):
-    """Without a GPU vLLM keeps its memory; that it stops, loses its cache and goes on is the same."""
+    """Without a GPU vLLM keeps its memory; that it stops, loses its cache and continues is the same."""
     matches, roles = kuhn_matches(20, NAMES), roles_for(**FREE)
     before = played(whole, matches, 20, roles)
     whole.sleep()

@@ -31,7 +31,7 @@ FIGURE = "2_what_does_it_do/lengths/kuhn_poker"
 
 
 def league(folder, words, status=0):
-    """Give a command in a folder, in a process of its own, where it must end with a status."""
+    """Give a command in a folder, in its own process, where it must end with a status."""
     done = subprocess.run(
         [sys.executable, "-m", "league", *words],
         cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)},

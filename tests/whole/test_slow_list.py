@@ -11,7 +11,7 @@ LOG = """
 
 def test_the_page_lists_every_file_with_slow_tests():
     page = slow_tests.PAGE.read_text("utf-8")
-    assert page == slow_tests.with_table(page), "write it anew: python -m benchmarks.report.slow_tests"
+    assert page == slow_tests.with_table(page), "write it again: python -m benchmarks.report.slow_tests"
     assert all(f"| `{file}` |" in page for file in slow_tests.slow_files())
 
 

@@ -255,7 +255,7 @@ def test_a_runs_plugins_are_not_loaded_unasked(run, stranger, capsys):
     ]
     for words in commands:
         assert main(words) == 2, words
-        assert "add --plugin strangers_module; or, for good, a line" in capsys.readouterr().err
+        assert "add --plugin strangers_module; or, to trust it always, add the line" in capsys.readouterr().err
     assert main(["replay", str(run), "--list"]) in (0, 2)  # which needs no plugin
     assert "strangers_module" not in capsys.readouterr().err
     for read in (lambda: open_run(run).config, lambda: load("pocket-returns", ['plugins=["strangers_module"]'])):

@@ -50,7 +50,7 @@ class Batches:
         return sum(2 * heads * width * self._dtype.itemsize for heads, width in self._layers)
 
     def most_rows(self, columns: int) -> int:
-        """Return how many rows of so many columns a batch may have."""
+        """Return how many rows of this many columns a batch may have."""
         return rows_within(self._most // (columns * self.token_bytes))
 
     def get(self, lm: LanguageModel, sizes: Sizes) -> StaticBatch:

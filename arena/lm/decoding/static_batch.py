@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
 
     @classmethod
     def holding(cls, rows: int, prefix: int, columns: int) -> Sizes:
-        """Return the least sizes that hold so many."""
+        """Return the least sizes that hold this many."""
         return cls(rounded_rows(rows), rounded(prefix), rounded(columns))
 
 
@@ -143,13 +143,13 @@ class StaticBatch:
                 target[:number] = source.index_select(0, rows)
 
     def shares_of(self, number: int) -> Tensor:
-        """Return the tensor in which rows say which of so many adapters they have.  # [R, K]"""
+        """Return the tensor in which rows say which of this many adapters they have.  # [R, K]"""
         if number not in self._shares:
             self._shares[number] = torch.zeros(self.sizes.rows, number, device=self.device)
         return self._shares[number]
 
     def run(self, lm: Runs, sampling: Sampling, pool: GraphPool, steps: int) -> None:
-        """Draw and read a token of each row, after so many steps."""
+        """Draw and read a token of each row, after this many steps."""
         visible = min(rounded(self._width + steps + 1), self.sizes.columns)
         if not pool.captures:
             self.advance(lm, sampling, visible)
@@ -196,7 +196,7 @@ class StaticBatch:
         self.done.logical_or_(self.ids == sampling.end)
 
     def written(self, steps: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Return the tokens and log-probs that so many steps wrote in each row, past ends too; it waits for them."""
+        """Return the tokens and log-probs that this many steps wrote in each row, past ends too; it waits for them."""
         return self.tokens[:, :steps].tolist(), self.logprobs[:, :steps].tolist()
 
 

@@ -91,7 +91,7 @@ def measure_teamwork(run_dir: Path) -> dict[str, Any]:
         (newest.player,) * 2, spec
     )
     if table is None:
-        raise UsageError(f"{run_dir} has no table of {newest.player}. Remove it, so that it is trained anew.")
+        raise UsageError(f"{run_dir} has no table of {newest.player}. Remove it, so that it is trained again.")
     figures = {"figure": newest.score, "with_strangers": newest.with_strangers, "with_itself": newest.with_itself}
     figures["understood"] = float(newest.with_strangers >= WANTED)
     return figures | {"policy": [[*key, *row] for key, row in table.probabilities.items()]}

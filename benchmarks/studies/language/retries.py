@@ -3,8 +3,8 @@
     python -m benchmarks.studies.language.retries STUDY [--seeds 0 1 2] [--keep DIR] [--workers 1] [--json]
 
 A pocket model plays ``retried(GAME)``, three attempts at one deal, paid by the first success. In ``retries-sums`` it
-learns sums in base 3 from nothing; in ``retries-find_number`` it goes on from a model that has seen solutions. Its card
-shows nothing of the earlier attempts, the last one, or the last one and a text of one of four words that it writes
+learns sums in base 3 from nothing; in ``retries-find_number`` it continues from a model that has seen solutions. Its
+card shows nothing of the earlier attempts, the last one, or the last one and a text of one of four words that it writes
 before each new attempt, trained by the attempts that follow. Who forgets what it tried solves attempt k with the same
 probability p as the first: by then 1 − (1 − p)^k.
 """

@@ -1,11 +1,11 @@
-"""Which starts to play in ``programs``: the conditions of ``starts``, begun from a model that has seen solutions.
+"""Which starts to play in ``programs``: the conditions of ``starts``, started from a model that has seen solutions.
 
     python -m benchmarks.studies.tasks.programs starts_programs [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
 
 A model from nothing finds a program once in 250 attempts, and learns nothing from so few. So one model imitates matches
-of ``scripted:optimal`` first, and every run goes on from it, with equal reply tokens, those of a proposer included. The
-figure is the share of held-out tasks that the last snapshot solves; the row "before" is the model they begin with, on
-the same tasks.
+of ``scripted:optimal`` first, and every run continues from it, with equal reply tokens, those of a proposer included.
+The figure is the share of held-out tasks that the last snapshot solves; the row "before" is the model they begin with,
+on the same tasks.
 
 With --keep, an interrupted measurement continues.
 """

@@ -1,11 +1,11 @@
-"""Bugs that one policy plants and another mends, begun from a model that has seen bugs mended.
+"""Bugs that one policy plants and another mends, started from a model that has seen bugs mended.
 
     python -m benchmarks.studies.tasks.repairs inject_repair [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
 
-A model from nothing mends a bug as rarely as choosing by lot does, and learned nothing in 20 iterations. So one model
-imitates matches of ``scripted:optimal`` in ``repair`` first, and every run goes on from it: both its policies, the one
-that plants and the one that mends, begin as that model. The figure is the share of the fixed list of held-out bugs that
-the solver mends; "before" is the model they begin with, on the same matches.
+A model from nothing mends a bug as rarely as choosing at random does, and learned nothing in 20 iterations. So one
+model imitates matches of ``scripted:optimal`` in ``repair`` first, and every run continues from it: both its policies,
+the one that plants and the one that mends, begin as that model. The figure is the share of the fixed list of held-out
+bugs that the solver mends; "before" is the model they begin with, on the same matches.
 
 With --keep, an interrupted measurement continues.
 """

@@ -26,7 +26,7 @@ COMMON: dict[str, Any] = {
     "model": {"hidden_size": 64, "intermediate_size": 128, "vocabulary": 320},
     "evaluation": {"exact": False, "matches": 0, "anchors": []},
 }
-# Of runs that go on from a trained model; chosen with seed 101, which at 2e-3 forgot what the model knew.
+# Of runs that continue from a trained model; chosen with seed 101, which at 2e-3 forgot what the model knew.
 CONTINUED: dict[str, Any] = {"optimizer": COMMON["optimizer"] | {"learning_rate": 3e-4}, "snapshot_every": 5}
 SHOWN, SHOWN_SEED = 3000, 1  # matches that a model imitates
 BASE_SEED = 1000

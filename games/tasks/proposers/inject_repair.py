@@ -1,7 +1,7 @@
 """``inject_repair``: plant a bug in a program with tests, which others then repair (Wei et al. 2025, self-play SWE-RL).
 
 The deal gives the program. With ``form=0`` the seat writes the program with its bug; with ``form=1`` it chooses from a
-list which word to replace, and by which. What is no bug (``games.tasks.bugs``) pays the worst. ``reward`` is
+list which word to replace, and by which. What is not a bug (``games.tasks.bugs``) pays the worst. ``reward`` is
 ``low_not_zero`` unless it is set otherwise.
 """
 

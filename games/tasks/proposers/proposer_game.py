@@ -236,7 +236,7 @@ class WordsOnly(ProposerGame):
         return ()
 
     def _id(self, part: str) -> int:
-        raise ValueError(f"{part!r} is of no list")
+        raise ValueError(f"{part!r} is in no list")
 
     def _complete(self) -> bool:
         return True

@@ -1,4 +1,6 @@
-"""``league audit``: one page on how exploitable players are, whether they improve, and what else may look so."""
+"""``league audit``: one page on how exploitable players are, whether they improve, and what else may look like
+improvement.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +38,16 @@ def add_arguments(parser: Parser) -> None:
         type=COUNT,
         default=MINUTES,
         metavar="N",
-        help=f"what is measured has to fit into so many, in order of worth (default: {MINUTES})",
+        help=f"time for all measurements, the most valuable first (default: {MINUTES})",
     )
-    parser.add_argument("--plan", action="store_true", help="say what would be measured and what it costs, and stop")
+    parser.add_argument("--plan", action="store_true", help="print what would be measured and what it costs, and stop")
     add_sampling_options(parser)
     add_player_options(parser)
     add_json_option(parser)
 
 
 class Audited(NamedTuple):
-    """The plan, what it gave, and where the page goes."""
+    """The plan, its results, and where the page goes."""
 
     plan: Plan
     report: AuditReport | None  # None: only the plan was asked for
@@ -53,7 +55,7 @@ class Audited(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> Audited:
-    """Make the plan, say it and what it costs, and do it. Answers of endpoints are kept beside the page."""
+    """Make the plan, print it with its cost, and carry it out. Answers of endpoints are kept next to the page."""
     from league.lab.audit.audit import Audit
     from league.population.players.answers import kept_in
     from league.population.players.engines import Engines
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> Audited:
     endpoints = any(name.startswith("openai:") for name in arguments.players)
     beside = (page or Path("audit.html")).with_suffix(".answers.jsonl") if endpoints and not arguments.plan else None
     with kept_in(arguments.answers or beside) as answers, Engines(PlayerSettings.of(arguments), answers) as engines:
-        with Terminal(stderr=True).status("taking the players' pace"):
+        with Terminal(stderr=True).status("timing the players"):
             audit = Audit(arguments.players, engines, minutes=arguments.minutes, replies=arguments.replies)
         engines.check_settings(arguments.players)
         if arguments.plan:
@@ -95,7 +97,7 @@ def to_json(audited: Audited) -> dict[str, Any]:
 
 
 def print_report(audited: Audited, console: Console) -> None:
-    """Print what the audit shows, a sentence each; or the plan."""
+    """Print one sentence for each finding; or the plan."""
     from league.lab.audit.findings import findings
 
     if audited.report is None:

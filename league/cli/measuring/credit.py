@@ -39,46 +39,47 @@ GROUP = 8  # matches of a start, by default
 UNIFORM = "random"  # the player of a game that is named alone
 BIASED = 0.1  # a bias that is significantly greater is reported
 _MEANING = (
-    "cosine: of one batch's gradient with the exact one; 1 is the same direction. bias: what is left of the exact "
-    "gradient when the mean of all possible batches goes as far that way as it can; 0 is none. noise: of one batch, in "
-    "units of that mean. fidelity: cosine of the turns' credit with their exact advantages. variance: of the credit of "
-    "one action at one information state, in squared units of returns. wrong: turns whose credit says the opposite of "
-    "what they were worth. matches: for a cosine of {enough:g}; – where no number is enough, or it is not known. ± "
+    "cosine: of one batch's gradient with the exact one; 1 is the same direction. bias: what remains of the exact "
+    "gradient after the best multiple of the mean over all possible batches is subtracted; 0 is none. noise: of one "
+    "batch, in units of that mean. fidelity: cosine of the turns' credit with their exact advantages. variance: of "
+    "the credit of "
+    "one action at one information state, in squared units of returns. wrong: turns whose credit has the opposite "
+    "sign of their value. matches: for a cosine of {enough:g}; – where no number is enough, or it is not known. ± "
     "and brackets: 95% intervals."
 )
 _MEANING_PARTS = (
-    "for a sign: after so many matches a step goes uphill in {sure:.0%} of all batches; – where the mean of all "
-    "batches is not surely uphill, so that more matches make it no better."
+    "for a sign: the number of matches after which a step goes uphill in {sure:.0%} of all batches; – where the mean "
+    "of all batches is not certainly uphill, so that more matches would not help."
 )
 _MEANING_SAMPLED = (
-    "cosine: of the turns' credit with what they were worth; 1 is in proportion. wrong: turns whose credit says the "
-    "opposite of what they were surely worth. ±: 95% intervals. Bias and noise cannot be distinguished here."
+    "cosine: of the turns' credit with their values; 1 is in proportion. wrong: turns whose credit has the opposite "
+    "sign of a value that is certain. ±: 95% intervals. Bias and noise cannot be distinguished here."
 )
 
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("target", metavar="RUN|GAME", help="a run, RUN@SNAPSHOT, or a game, played uniformly")
-    parser.add_argument("--game", metavar="GAME", help="which of a run's games; with it any PLAYER may be named")
+    parser.add_argument("target", metavar="RUN|GAME", help="a run, RUN@SNAPSHOT, or a game, played uniformly at random")
+    parser.add_argument("--game", metavar="GAME", help="one of the run's games; with it any PLAYER may be given")
     parser.add_argument(
         "--rules",
         nargs="+",
         default=[],
         metavar="RULE",
-        help="only these, as NAME, NAME:KEY=VALUE or NAME@ESTIMATOR (default: all, or none beside --with)",
+        help="only these, as NAME, NAME:KEY=VALUE or NAME@ESTIMATOR (default: all, or none if --with is given)",
     )
     parser.add_argument(
         "--with",
         dest="given",
         metavar="FILE.py:FUNCTION",
-        help="measure an advantage function of your own trainer, which is imported and called as it stands",
+        help="measure your own trainer's advantage function, imported and called unchanged",
     )
     parser.add_argument(
         "--signature",
         choices=("verl", "trl", "prime_rl", "league"),
-        help="whose arrays the function of --with takes (default: verl)",
+        help="which library's arrays the function of --with takes (default: verl)",
     )
-    parser.add_argument("--batch", type=COUNT, default=512, metavar="N", help="matches of a batch (default: 512)")
+    parser.add_argument("--batch", type=COUNT, default=512, metavar="N", help="matches in a batch (default: 512)")
     parser.add_argument(
         "--learned",
         type=COUNT,
@@ -90,7 +91,7 @@ def add_arguments(parser: Parser) -> None:
         "--batches",
         type=COUNT,
         metavar="N",
-        help="independent batches (default: 16, or 2 of a game too large to count)",
+        help="independent batches (default: 16, or 2 for a game too large to enumerate)",
     )
     parser.add_argument(
         "--group", type=COUNT, metavar="N", help="matches of each start (default: the run's, or 8 where it has one)"
@@ -114,9 +115,7 @@ def run(arguments: argparse.Namespace) -> CreditReport:
     picture = picture_to_write(arguments.output, "-o")
     text, signature = arguments.given, arguments.signature
     if text is None and signature is not None:
-        raise UsageError(
-            f"--signature {signature} says whose arrays the function of --with takes: name one with --with."
-        )
+        raise UsageError(f"--signature {signature} describes the arrays of a function: name the function with --with.")
     given = [] if text is None else [foreign_rule(load_function(text), signature or "verl", text.rpartition(":")[2])]
     folder = find_run(arguments.target.partition("@")[0])
     run = None if folder is None else Run(folder)
@@ -146,7 +145,7 @@ def measure(
 ) -> CreditReport:
     """Return the accuracy of rules under a player's policy; by continuations if ``sampled``, which says why.
 
-    ``given`` are somebody else's, beside those of ``rules``. Raises UsageError.
+    ``given`` are rules from outside, in addition to ``rules``. Raises UsageError.
     """
     from league.lab.credit.gradient_accuracy import compare_rules
     from league.lab.credit.influence import influence_by_role
@@ -155,7 +154,7 @@ def measure(
 
     names = tuple(variant.text for variant in given)
     if sampled:
-        with Terminal(stderr=True).status(f"playing matches of {player.spec.alias}, and on from their middles"):
+        with Terminal(stderr=True).status(f"playing matches of {player.spec.alias}, and continuing from their middles"):
             accuracies, left_out = compare_by_continuations(player, credit, plan, rules, given=given)
         return CreditReport(player.label, player.spec, plan, False, accuracies, left_out, sampled, given=names)
     with Terminal(stderr=True).status(f"asking {player.label} at every information state of {player.spec.alias}"):
@@ -191,7 +190,7 @@ def _spec_of(game: str, run: Run | None) -> GameSpec:
     try:
         return make_game(game).spec
     except UsageError as error:
-        also = "" if run is not None else " Nor is there a run there: it is named by its folder, or its name in runs/."
+        also = "" if run is not None else " Nor is there such a run: name it by its folder, or by its name in runs/."
         raise UsageError(f"{error}{also}") from None
 
 
@@ -302,8 +301,9 @@ def print_report(report: CreditReport, console: Console) -> None:
     console.print(f"{plan.batches} batches of {plan.batch} matches in groups of {plan.group} (seed {plan.seed}).")
     if report.sampled:
         console.print(
-            f"{report.sampled}\nSo {TURNS} of their turns, no two of one match, were played on {2 * PLAYED_ON} times "
-            f"from before and from after them. {EXACT} is how well these estimates know themselves."
+            f"{report.sampled}\nSo {TURNS} of their turns, no two from one match, were continued {2 * PLAYED_ON} "
+            "times "
+            f"from before and from after them. {EXACT} shows how accurate these estimates themselves are."
         )
     else:
         console.print("Every rule credits the same turns, and its gradient is compared with the exact one.")
@@ -336,7 +336,7 @@ def _table(report: CreditReport) -> Table:
 
 
 def _parts(rule: RuleAccuracy) -> Table:
-    """Return a table of somebody else's credit: everything, and by role and by turn."""
+    """Return a table of outside credit: everything, and by role and by turn."""
     table = plain_table(rule.rule, "cosine", "bias", "noise", "wrong", "matches", "for a sign")
     turns = {f"turn {index + 1}": accuracy for index, accuracy in rule.turns.items()}
     for part, accuracy in {"all turns": rule.overall, **rule.roles, **turns}.items():
@@ -368,14 +368,14 @@ def _verdict(report: CreditReport) -> list[str]:
         names = ", ".join(rule.rule for rule in valued)
         sentences.append(f"With the exact value of every turn, which a critic would have to learn first: {names}.")
     if not report.sampled:
-        sentences.append(f"Surely biased by more than {BIASED:g}: {', '.join(_biased(rules)) or 'none'}.")
+        sentences.append(f"Certainly biased by more than {BIASED:g}: {', '.join(_biased(rules)) or 'none'}.")
     return sentences + [f"{rule} is left out: {reason.rstrip('.')}." for rule, reason in report.left_out.items()]
 
 
 def _influences(report: CreditReport) -> list[str]:
     """Return a sentence on how much roles' messages move the next seat's choice, where that is known exactly."""
     moved = [f"{role} {amount:.3f}" for role, amount in report.influence.items()]
-    return [f"What a role does moves the next seat's choice by so many nats: {', '.join(moved)}."] if moved else []
+    return [f"How far a role's action moves the next seat's choice, in nats: {', '.join(moved)}."] if moved else []
 
 
 def _biased(rules: Sequence[RuleAccuracy]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``league lab opponents``: how well can a player model whom it plays with, and what does play by that belief earn?"""
+"""``league lab opponents``: how well can a player model its opponents, and what does playing by that belief earn?"""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("player", metavar="PLAYER")
     add_game_option(parser)
     parser.add_argument(
-        "--against", nargs="+", required=True, metavar="PLAYER", help="whom it is to tell apart, two or more"
+        "--against", nargs="+", required=True, metavar="PLAYER", help="players to tell apart, two or more"
     )
     parser.add_argument(
-        "--matches", type=COUNT, default=600, metavar="N", help="beside each of them, at least (default: 600)"
+        "--matches", type=COUNT, default=600, metavar="N", help="with each of them, at least (default: 600)"
     )
     add_seed_option(parser)
     add_player_options(parser)
@@ -131,21 +131,25 @@ def _by_turn(values: Any) -> dict[str, Any]:
 def print_report(report: OpponentsReport, console: Console) -> None:
     """Print how often predictors, chance and a Bayesian are right, and the value of play by a belief."""
     models, names = report.models, ", ".join(report.types)
-    console.print(f"What {report.player} can know in {report.spec.alias} of whom it plays with", style="bold")
+    console.print(f"What {report.player} can know in {report.spec.alias} about its opponent", style="bold")
     console.print(
-        f"Beside each of {names}: {report.matches} matches or more, on the same deals, in both seats (seed "
+        f"With each of {names}: {report.matches} matches or more, on the same deals, in both seats (seed "
         f"{report.seed}). Every third deal is held out; intervals are of 95 %.",
         markup=False,
     )
     if models.type.probe is None:
-        console.print(f"{report.player} has no hidden states that can be read here, so there is no linear probe.")
+        console.print(f"{report.player} has no hidden states to read, so there is no linear probe.")
     _print_prediction(f"Which of the {models.type.answers} is it?", models.type, console)
     if models.action is None:
-        console.print("\nThe other never chooses from a list after one of its turns, so there is nothing to predict.")
+        console.print(
+            "\nThe opponent never chooses from a list after one of the player's turns, so there is nothing to predict."
+        )
     else:
         _print_prediction(f"What will it do next, of {models.action.answers} actions?", models.action, console)
     if models.play is None:
-        console.print(f"\nThe game is not enumerated, so there is no Bayesian: {models.why_not}", markup=False)
+        console.print(
+            f"\nThe game is not enumerated, so there is no Bayesian prediction: {models.why_not}", markup=False
+        )
     else:
         _print_play(models.play, console)
     print_usage(report.usage, console)
@@ -155,7 +159,7 @@ def _print_prediction(question: str, prediction: Prediction, console: Console) -
     """Print a question's sentence and table."""
     shares = {
         "the linear probe": prediction.probe and prediction.probe.overall.mean,
-        "a table of the answers to what it saw": prediction.table.overall.mean,
+        "a table from observations to answers": prediction.table.overall.mean,
         "the most frequent answer": prediction.majority.overall.mean,
         "a uniform guess": 1.0 / prediction.answers,
         "a Bayesian": prediction.bayes and prediction.bayes.overall,
@@ -163,7 +167,7 @@ def _print_prediction(question: str, prediction: Prediction, console: Console) -
     words = [f"{name} {format_percent(share)}" for name, share in shares.items() if share is not None]
     console.print(f"\n{question}", style="bold")
     console.print(
-        f"Right at {prediction.turns[1]} turns, after learning from {prediction.turns[0]}: {', '.join(words)}."
+        f"Right in {prediction.turns[1]} turns, after learning from {prediction.turns[0]}: {', '.join(words)}."
     )
     console.print(_table(prediction))
 
@@ -190,14 +194,14 @@ def _share(share: Estimate | None) -> str:
 
 def _print_play(play: PlayValues, console: Console) -> None:
     """Print the return of play by a belief, from the least to the most knowledge."""
-    console.print("\nWhat play by a belief is worth", style="bold")
-    console.print("Exact mean returns a match over both seats, against one of these, without being told which:")
+    console.print("\nWhat playing by a belief is worth", style="bold")
+    console.print("Exact mean returns a match over both seats, against one of these, without knowing which:")
     rows = {
         "as it plays": play.itself,
         "an equilibrium": play.equilibrium,
         "best response to the probe's belief": play.by_probe,
         "best response to Bayes' belief": play.by_belief,
-        "best response to each, told who it is": play.knowing,
+        "best response to each, knowing who it is": play.knowing,
     }
     for name, value in rows.items():
         if value is not None:

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("battles.csv", "battles.csv --json > ratings.json", "battles.csv --check ratings.json")
 NOTES = (
-    "battles.csv has a header and a battle a line: model_a, model_b and winner (model_a, model_b or tie) or score\n"
-    "(0 to 1), and optionally game and deal. Every game weighs alike, and battles of one deal are one cluster."
+    "battles.csv has a header and one battle a line: model_a, model_b and winner (model_a, model_b or tie) or score\n"
+    "(0 to 1), and optionally game and deal. All games have equal weight, and battles of one deal form one cluster."
 )
 MOST_BYTES = 50_000_000  # of a report that is checked
 _MEANING = (
-    "rating: Bradley-Terry in Elo points, ties half a win, the first seat's advantage apart; the mean player has 1500. "
+    "rating: Bradley-Terry in Elo points, ties count half a win, the first seat's advantage is fitted separately; the "
+    "mean player has 1500. "
     "nash: mean margin against the maximal lottery, in shares of battles; 0 for those in it. lottery: chance in it, "
-    "and rank by lottery after lottery. pairs: rank by ranked pairs. soft: Soft Condorcet, 0 to 100. leads: * in the "
-    "smallest set that beats everybody outside it, and how often in resampled deals. Brackets: 95% intervals, by deal."
+    "and rank by lottery after lottery. pairs: rank by ranked pairs. soft: Soft Condorcet, 0 to 100. leads: * if in "
+    "the smallest set that beats everybody outside it, and how often so in resampled deals. Brackets: 95% intervals, "
+    "by deal."
 )
 
 
@@ -43,13 +45,13 @@ class RateReport(NamedTuple):
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("battles", metavar="BATTLES.csv", help="who met whom, and who won")
-    parser.add_argument("--check", metavar="REPORT.json", help="compare with what --json said of these battles before")
+    parser.add_argument("--check", metavar="REPORT.json", help="check an earlier --json report of these battles")
     add_seed_option(parser, "the resampled deals")
     add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> RateReport:
-    """Read the battles and rate the players. Raises UsageError if an earlier report to check says otherwise."""
+    """Read the battles and rate the players. Raises UsageError if it contradicts an earlier report to check."""
     from league.lab.standings.battle_ratings import rate
     from league.lab.standings.battles import read_battles
 
@@ -66,17 +68,17 @@ def run(arguments: argparse.Namespace) -> RateReport:
 
 
 def _earlier(path: Path) -> dict[str, Any]:
-    """Return an earlier report. Raises UsageError for a file that is none."""
+    """Return an earlier report. Raises UsageError for a file that is not one."""
     import json
 
     if not path.is_file() or path.stat().st_size > MOST_BYTES:
-        raise UsageError(f"--check {path}: there is no report there; `league rate BATTLES.csv --json` writes one.")
+        raise UsageError(f"--check {path}: there is no such report; `league rate BATTLES.csv --json` writes one.")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("players"), list) or type(found.get("seed")) is not int:
-        raise UsageError(f"--check {path}: it is no report of `league rate BATTLES.csv --json`.")
+        raise UsageError(f"--check {path}: it is not a report of `league rate BATTLES.csv --json`.")
     return found
 
 
@@ -164,16 +166,16 @@ def _sentences(report: RateReport) -> list[str]:
     leading = [player.player for player in ratings.players if player.leads]
     sentences = [f"{leading[0]} beats everybody else."] if len(leading) == 1 else [f"Leaders: {', '.join(leading)}."]
     if ratings.cycle:
-        sentences.append(f"They go round: {' beats '.join([*ratings.cycle, ratings.cycle[0]])}.")
+        sentences.append(f"They form a cycle: {' beats '.join([*ratings.cycle, ratings.cycle[0]])}.")
     for game, worth in _seats(ratings):
         if worth is None:
-            sentences.append(f"{game}: what the first seat is worth is unknown: the same players always sit there.")
+            sentences.append(f"{game}: the value of the first seat is unknown: the same players always have it.")
         elif worth.low is not None and worth.high is not None and not worth.low <= 0.0 <= worth.high:
             sentences.append(
                 f"{game}: the first seat is worth {worth.mean:+.0f} points ({worth.low:.0f} to {worth.high:.0f})."
             )
     if any(player.component for player in ratings.players):
-        sentences.append("Some players are connected by no battles, so that their ratings cannot be compared.")
+        sentences.append("No chain of battles connects some players, so their ratings cannot be compared.")
     if report.checked is not None:
         sentences.append(f"{report.checked} follows from these battles.")
     return sentences

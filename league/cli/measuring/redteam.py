@@ -51,11 +51,11 @@ TRIES = (0, 8, 16, 32, 64)
 MOST_TRIES = 100_000
 BUDGETS = {  # by attack: the meaning of its budget
     "distance": "total variation from the reference at every turn",
-    "control": "share of his turns that the attacker controls",
-    "observations": "edits of rules and observations that may be tried",
-    "words": "texts that may be tried",
-    "memory": "notes that may be tried",
-    "partner": "share of his turns that a hostile partner controls",
+    "control": "share of the attacker's turns that it controls",
+    "observations": "edits of rules and observations to try",
+    "words": "texts to try",
+    "memory": "notes to try",
+    "partner": "share of its turns that a hostile partner controls",
 }
 IN_SEATS = ("distance", "control", "partner")  # attacks from another seat, whose budget is a share
 
@@ -68,8 +68,8 @@ def add_arguments(parser: Parser) -> None:
         "--attack",
         choices=["distance", "control", "partner", "observations", "words", "memory"],
         default="distance",
-        help="how far he may leave his reference, which turns are his, to win or to do harm, what the player is shown, "
-        "told, or finds in its own notes (default: distance)",
+        help="what the attacker may do: leave its reference by some distance; control some turns, to win or to do "
+        "harm; or change what the player is shown, told, or finds in its notes (default: distance)",
     )
     parser.add_argument(
         "--budget",
@@ -79,25 +79,27 @@ def add_arguments(parser: Parser) -> None:
         help="shares from 0 to 1, or numbers of edits or texts to try (default: several that suit the attack)",
     )
     parser.add_argument(
-        "--reference", metavar="PLAYER", help="how the attacker plays within a budget of 0 (default: the player)"
+        "--reference", metavar="PLAYER", help="how the attacker plays with a budget of 0 (default: the player)"
     )
     parser.add_argument(
         "--transfer",
         nargs="+",
         default=[],
         metavar="PLAYER",
-        help="with edits, words or notes: what others lose by the worst that was found against the player",
+        help="with edits, words or notes: what others lose to the worst attack found against the player",
     )
-    parser.add_argument("--unquoted", action="store_true", help="words stand as they are, not as what another says")
+    parser.add_argument(
+        "--unquoted", action="store_true", help="insert words as they are, not as another player's speech"
+    )
     parser.add_argument(
         "--steps",
         type=COUNT,
         default=60_000,
         metavar="N",
-        help="decisions of each exploiter, if the game is too large to be enumerated (default: 60000)",
+        help="decisions to train each exploiter on, if the game is too large to enumerate (default: 60000)",
     )
     parser.add_argument(
-        "--matches", type=COUNT, default=4_000, metavar="N", help="deals to measure these by (default: 4000)"
+        "--matches", type=COUNT, default=4_000, metavar="N", help="deals to measure them in (default: 4000)"
     )
     add_seed_option(parser, "the search and training")
     parser.add_argument("-o", "--output", metavar="FILE", help="draw the curve: a .png or .svg file")
@@ -128,11 +130,12 @@ def run(arguments: argparse.Namespace) -> RedTeamReport:
     picture = picture_to_write(arguments.output, "-o")
     spec = make_game(arguments.game).spec
     if spec.seats < 2:
-        raise UsageError(f"{spec.name} has one seat, so there is nobody to attack in it.")
+        raise UsageError(f"{spec.name} has one seat, so there is nobody to attack.")
     budgets = _budgets(arguments.attack, arguments.budget)
     if arguments.transfer and arguments.attack in IN_SEATS:
         raise UsageError(
-            f"--transfer shows others what was found against {arguments.player}; --attack {arguments.attack} finds no "
+            f"--transfer tries on others the texts found against {arguments.player}; --attack {arguments.attack} "
+            "finds no "
             "text. Use --attack observations, words or memory."
         )
     with Engines(PlayerSettings.of(arguments)) as engines:
@@ -166,7 +169,7 @@ def _measure(
     except UsageError as error:
         if attack not in ("distance", "control"):
             raise NotEnumerable(
-                f"{error} An attack on {attack} is measured exactly only; try --attack control."
+                f"{error} An attack on {attack} can only be measured exactly; try --attack control."
             ) from None
         curve = _trained(arguments, player, reference, budgets or TRAINED_SHARES)
         return RedTeamReport(player.label, reference.label, player.spec, attack, False, curve, roles)
@@ -185,7 +188,7 @@ def _measure(
 
 
 def _transferred(name: str, player: Player, report: RedTeamReport, engines: Engines) -> tuple[float, ...]:
-    """Return what another player loses by each point's worst edit, beside itself, averaged over seats."""
+    """Return what another player loses to each point's worst edit, averaged over seats."""
     from league.lab.attacks.curve import edited_losses
     from league.training.monitors.terminal import Terminal
 
@@ -286,10 +289,10 @@ def _budgets(attack: str, budgets: Sequence[float] | None) -> Sequence[float] | 
         return None
     for budget in budgets:
         if attack in IN_SEATS and not 0.0 <= budget <= 1.0:
-            raise UsageError(f"--budget {budget:g}: for --attack {attack} it is a share, between 0 and 1.")
+            raise UsageError(f"--budget {budget:g}: for --attack {attack} give a share between 0 and 1.")
         if attack not in IN_SEATS and not (0.0 <= budget <= MOST_TRIES and budget.is_integer()):
             raise UsageError(
-                f"--budget {budget:g}: for --attack {attack} it is a whole number of tries from 0 to {MOST_TRIES:,}."
+                f"--budget {budget:g}: for --attack {attack} give a whole number of tries from 0 to {MOST_TRIES:,}."
             )
     return sorted(set(budgets))
 
@@ -332,10 +335,10 @@ def print_report(report: RedTeamReport, console: Console) -> None:
     """Print the curve as a table, and the worst transcripts."""
     console.print(f"{report.player} in {report.spec.alias}, attacked by {report.attack}", style="bold")
     console.print(f"The budget: {BUDGETS[report.attack]}; the attacker's reference is {report.reference}.")
-    exact = "Exact, as the game is small enough to be enumerated."
-    otherwise = "What trained exploiters gained in fresh deals: a perfect attacker wins no less."
+    exact = "Exact, as the game is small enough to enumerate."
+    otherwise = "What trained exploiters gained in fresh deals: a perfect attacker wins at least as much."
     if report.attack not in IN_SEATS and not report.exact:
-        otherwise = "Estimated from sampled replies, so it is only about right."
+        otherwise = "Estimated from sampled replies, so it is approximate."
     console.print(exact if report.exact else otherwise)
     table = plain_table(
         "budget", "loss a match, averaged over seats", *report.roles, *map("{} loses".format, report.transfer)

@@ -49,7 +49,8 @@ def add_arguments(parser: Parser) -> None:
         nargs="+",
         default=[],
         metavar="PLAYER",
-        help="players to compare with: regret over matches of a small game instead of over rounds of a repeated one",
+        help="players to compare with; measures regret over matches of a small game instead of over rounds of a "
+        "repeated one",
     )
     add_player_options(parser)
     add_json_option(parser)
@@ -192,7 +193,7 @@ def _candidates(player: Player, alternatives: Sequence[Player], seat: int) -> di
             candidates.setdefault(member, candidate)
     if len(candidates) < 2:
         raise UsageError(
-            f"{player.label} is a single player, so there is no alternative to regret. Name alternatives with "
+            f"{player.label} is a single player, so it has no alternative to regret. Name alternatives with "
             "--alternatives, or give a mixture (RUN@mixture) or a repeated game."
         )
     return candidates
@@ -299,8 +300,8 @@ def print_report(report: RegretReport, console: Console) -> None:
     console.print(f"{player}'s regret against {opponent} in {short_name(report.game)}", style="bold")
     console.print(f"{report.sequences} sequences of {report.rounds} {_PLURAL[unit]} in each role (seed {report.seed}).")
     console.print(
-        f"Regret is what it would have earned more, per {unit}: external by the one alternative that was best in "
-        "hindsight, swap by the best replacement for each alternative it chose. The others' moves count as they were."
+        f"Regret is how much more it would have earned per {unit}: external, by the one alternative that was best in "
+        "hindsight; swap, by the best replacement for each alternative it chose. The others' moves stay as they were."
     )
     for role in report.roles:
         console.print(f"\nas {role.role}", style="bold")
@@ -313,7 +314,8 @@ def print_report(report: RegretReport, console: Console) -> None:
             text = f"  {kind} regret {format_interval(estimate, True)} a {unit}: {_describe_growth(growth, unit)}"
             console.print(text)
         console.print(
-            f"  playing all alternatives alike would have had external regret {format_number(role.uniform.mean, True)}"
+            "  playing all alternatives equally would have had external regret "
+            f"{format_number(role.uniform.mean, True)}"
         )
     print_usage(report.usage, console)
 
@@ -324,13 +326,13 @@ def _describe_growth(growth: RegretGrowth, unit: str) -> str:
     if growth.trend is not None and growth.trend > _LEVEL:
         trend = f" The mean a {unit} does not fall steadily (p = {growth.trend:.2g})."
     if growth.exponent is None:
-        return f"too seldom positive for a power law.{trend}"
+        return f"too rarely positive for a power law.{trend}"
     mean, low, high = growth.exponent
     text = f"it grows as the {_PLURAL[unit]} to the power {format_number(mean)}"
     if low is None or high is None:
         return f"{text}, with no interval.{trend}"
     if high < _LINEAR:
-        verdict = "slower than they do, as no-regret play has it."
+        verdict = "slower than they do, as in no-regret play."
     else:
         verdict = "no slower than they do." if mean >= _LINEAR else "which does not show whether slower than they do."
     return f"{text} ({format_number(low)} to {format_number(high)}), {verdict}{trend}"

@@ -31,15 +31,17 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "matches",
         metavar="RUN|FILE|DIR",
-        help="a run's kept matches, or those of league export, match --save or import",
+        help="a run with kept matches, or a file of league export, match --save or import",
     )
     parser.add_argument("--like", metavar="RUN", help="whose roles and [credit] apply (default: the run's own)")
     parser.add_argument("--rule", metavar="RULE", help="for every role, as NAME or NAME:KEY=VALUE (default: the run's)")
     parser.add_argument(
-        "--price", metavar="X", help="what a forfeit costs, in the game's units; all: all it can (default: as played)"
+        "--price",
+        metavar="X",
+        help="what a forfeit costs, in the game's units; all: as much as the game can cost (default: as played)",
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the matches with this credit, as league export does"
+        "-o", "--output", metavar="FILE", help="write the matches with this credit, in the format of league export"
     )
     add_json_option(parser)
 
@@ -115,8 +117,9 @@ def _price(text: str) -> float:
         price = -1.0
     if not 0.0 <= price < float("inf"):
         raise UsageError(
-            f"--price {text}: what a forfeit costs is a number from 0 on, in the game's units, or {DEFAULT_PRICE}: all "
-            "it can."
+            f"--price {text}: give the cost of a forfeit, 0 or more in the game's units, or {DEFAULT_PRICE}: as much "
+            "as "
+            "the game can cost."
         )
     return price
 
@@ -187,7 +190,7 @@ def print_report(report: RescoreReport, console: Console) -> None:
     console.print(f"{report.matches:,} stored matches, credited by {report.rule}:", markup=False)
     console.print(table)
     if report.settled:
-        console.print(f"{report.settled:,} matches were settled again: their forfeits have another price.")
+        console.print(f"{report.settled:,} matches were settled again, because their forfeits have another price.")
     if report.output is not None:
         print(
             f"{plain(report.output)}: the matches with this credit. To read one: league replay {plain(report.output)}"

@@ -135,7 +135,7 @@ def _tournament(folder: Path, game: str | None) -> StandingsReport:
 
 
 def _selected(game: str | None, games: list[str], path: Path) -> list[str]:
-    """Return the named game alone, or all games if none is named. Raises UsageError for an unknown game."""
+    """Return only the named game, or all games if none is named. Raises UsageError for an unknown game."""
     if game is None:
         return games
     game = full_name(game)

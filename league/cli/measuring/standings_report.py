@@ -70,7 +70,7 @@ def describe_teamwork(lines: Sequence[Teamwork]) -> str:
     newest = lines[-1]
     strangers, source = ", ".join(newest.strangers), "exactly" if newest.exact else "by matches"
     earns = (
-        f"{newest.player} earns {format_number(newest.with_strangers)} with {strangers}, whom it never met in training"
+        f"{newest.player} earns {format_number(newest.with_strangers)} with {strangers}, which it never met in training"
     )
     if newest.score is None or newest.with_itself is None:
         alone = "what it earns with itself is not " + ("known" if newest.with_itself is None else "above 0")
@@ -126,7 +126,7 @@ def _conclusions(standings: GameStandings) -> list[str]:
     players = f"{standings.matches:,} matches, {len(standings.ranking):,} players."
     if standings.cooperative:
         best = max(standings.ranking, key=_return_with_others(standings))
-        return [f"{players} In a match all earn the same. Best with others: {best.player}."]
+        return [f"{players} All players of a match earn the same. Best with others: {best.player}."]
     sentences = [
         f"{players} {_leader(standings)}",
         _describe_cycle(standings.cycles, "No cycle is certain from matches alone."),
@@ -136,13 +136,13 @@ def _conclusions(standings: GameStandings) -> list[str]:
     mixed = ", ".join(f"{line.player} {format_percent(line.weight)}" for line in weights if line.weight > 0.0005)
     size = f"{standings.effective_size:.1f}"
     sentences.append(
-        f"No player is best alone: the meta-strategy is as mixed as {size} players alike in weight ({mixed})."
+        f"No player is best alone: the meta-strategy is as mixed as {size} players of equal weight ({mixed})."
         if standings.effective_size > 1.01
         else f"The meta-strategy is {max(standings.ranking, key=lambda line: line.weight).player} alone."
     )
     if any(line.component for line in standings.ranking):
         sentences.append(
-            f"No chain of matches connects the players marked * with {first.player}: their Elo has a scale of its own."
+            f"No chain of matches connects the players marked * with {first.player}: their Elo is on a separate scale."
         )
     return sentences
 
@@ -172,7 +172,10 @@ def _describe_cycle(cycles: list[Cycle], none: str) -> str:
     cycle, more = cycles[0], len(cycles) - 1
     others = f" {more} more cycle{'s' * (more > 1)}." if more else ""
     if cycle.margin < 0.0005:
-        return f"A cycle, by less than 0.001 a match: {cycle}. Whatever ranks these players misleads little.{others}"
+        return (
+            f"A cycle, by less than 0.001 a match: {cycle}. Any ranking of these players misleads only "
+            f"slightly.{others}"
+        )
     margin = f"by {format_number(cycle.margin)} a match or more"
     return f"A cycle: {cycle} ({margin}), so Elo misleads here; Nash averaging does not.{others}"
 

@@ -1,4 +1,4 @@
-"""``league lab team``: does a run's team earn its keep, and which of its roles does?"""
+"""``league lab team``: does a run's team earn its keep, and do its roles?"""
 
 from __future__ import annotations
 
@@ -38,34 +38,36 @@ MOST_DEALS = 1_000_000  # of a team's line-up, whose returns are held in memory
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("run", metavar="RUN", help="a run with a game whose roles work together")
-    parser.add_argument("--game", metavar="GAME", help="which of its games, where several are played by teams")
+    parser.add_argument("--game", metavar="GAME", help="one of the run's games, if teams play several")
     parser.add_argument(
         "--stand-in",
         nargs="+",
         default=["random"],
         metavar="PLAYER",
-        help="who takes each role's place, beside its untrained self (default: random)",
+        help="who replaces each role, besides its untrained self (default: random)",
     )
     parser.add_argument(
         "--alone",
         metavar="PLAYER",
-        help="who does the whole work alone, where there is a game for that; of a run, the snapshot at equal tokens",
+        help="who does all the work alone, where there is a game for that; of a run, the snapshot after as many tokens",
     )
     parser.add_argument(
         "--apart",
         nargs="+",
         default=[],
         metavar="[ROLE=]PLAYER",
-        help="who was trained apart from the team and takes this role, or all others, together",
+        help="players trained apart from the team: one for this role, or all of them together",
     )
     deals = whole_number(1, MOST_DEALS)
-    parser.add_argument("--matches", type=deals, default=2000, metavar="N", help="of each line-up (default: 2000)")
+    parser.add_argument(
+        "--matches", type=deals, default=2000, metavar="N", help="matches of each line-up (default: 2000)"
+    )
     parser.add_argument(
         "--margin",
         type=float,
         default=0.05,
         metavar="SHARE",
-        help="of the range of returns, below which a difference does not matter (default: 0.05)",
+        help="share of the range of returns below which a difference does not matter (default: 0.05)",
     )
     add_seed_option(parser)
     add_player_options(parser)
@@ -198,7 +200,7 @@ def print_report(report: TeamReport, console: Console) -> None:
     console.print(f"The team as it is: mean return {format_interval(table.returns)}{tokens}.")
     console.print(f"{report.deals} deals, each played once by every line-up (seed {report.seed}).")
     console.print(
-        f"All intervals of its leads hold together with 95% confidence; within {table.margin:.3g} they do not matter.\n"
+        f"All intervals of its leads hold jointly with 95% confidence; leads within {table.margin:.3g} do not matter.\n"
     )
     console.print(shown)
     console.print()
@@ -221,8 +223,8 @@ def role_sentence(role: str, verdict: RoleVerdict, replacements: Sequence[TeamCo
     if verdict is RoleVerdict.OPEN:
         widest = max(replacements, key=lambda comparison: (comparison.loss.high or 0.0) - (comparison.loss.low or 0.0))
         return (
-            f"{role} is not decided: the team earns {_more(widest.loss)} than with {_who(widest)} in its place; more "
-            "--matches would tell."
+            f"{role} is undecided: the team earns {_more(widest.loss)} than with {_who(widest)} in its place; more "
+            "--matches would decide."
         )
     sign = 1.0 if verdict is RoleVerdict.VITAL else -1.0
     shown = max(replacements, key=lambda comparison: sign * comparison.loss.mean)
@@ -230,7 +232,7 @@ def role_sentence(role: str, verdict: RoleVerdict, replacements: Sequence[TeamCo
     level = [_who(comparison) for comparison in replacements if comparison.standing is TeamLead.LEVEL]
     undecided = [_who(comparison) for comparison in replacements if comparison.standing is TeamLead.OPEN]
     words += f"; with {' and '.join(level)} it earns the same" if level else ""
-    return words + (f"; with {' and '.join(undecided)} it is not decided." if undecided else ".")
+    return words + (f"; with {' and '.join(undecided)} it is undecided." if undecided else ".")
 
 
 def line_up_sentence(comparison: TeamComparison, alone: LonePlayer | None, team_tokens: float | None) -> str:
@@ -244,13 +246,13 @@ def line_up_sentence(comparison: TeamComparison, alone: LonePlayer | None, team_
             TeamLead.BETTER: "The team earns its keep",
             TeamLead.LEVEL: "One alone does as well as the team",
             TeamLead.WORSE: "One alone does better than the team",
-            TeamLead.OPEN: "It is not decided whether the team earns its keep",
+            TeamLead.OPEN: "It is undecided whether the team earns its keep",
         }[comparison.standing]
         return f"{verdict}: {lead} than {_lone(alone, team_tokens)}."
     words = {
-        TeamLead.BETTER: "the team does worse for it",
+        TeamLead.BETTER: "the team does worse",
         TeamLead.LEVEL: "it makes no difference",
-        TeamLead.WORSE: "the team does better for it",
+        TeamLead.WORSE: "the team does better",
         TeamLead.OPEN: "not decided",
     }[comparison.standing]
     return f"{comparison.line_up.words}: {words}; as it is {lead}."
@@ -261,7 +263,7 @@ def without_alone(spec: GameSpec) -> str:
     if not spec.alone:
         return f"{short_name(spec.name)} names no game in which one player does the whole team's work."
     return (
-        f"One player alone was not asked: train one in {short_name(spec.alone)} on as many tokens, and name it with "
+        f"No single player was measured: train one in {short_name(spec.alone)} on as many tokens, and name it with "
         "--alone."
     )
 

@@ -49,14 +49,18 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--matches", type=COUNT, metavar="N", help="at least this many a pairing (default: the suite's)"
     )
-    parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
-    parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
     parser.add_argument(
-        "--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: the suite's)"
+        "--until", type=float, metavar="C", help="stop once it is decided with confidence C, such as 0.95"
+    )
+    parser.add_argument(
+        "--margin", type=float, metavar="M", help="with --until: being level within M, such as 0.02, also decides"
+    )
+    parser.add_argument(
+        "--at-most", type=COUNT, metavar="N", help="with --until: most matches to play (default: the suite's)"
     )
     parser.add_argument("--seed", type=SEED, metavar="N", help="fixes all deals and draws (default: the suite's)")
-    parser.add_argument("--run-dir", metavar="DIR", help="where it is kept (default: its own under evaluations/)")
-    parser.add_argument("--dry-run", action="store_true", help="only tell what would be played")
+    parser.add_argument("--run-dir", metavar="DIR", help="where to keep it (default: a new folder under evaluations/)")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be played, and stop")
     add_player_options(parser)
     add_json_option(parser)
 
@@ -112,12 +116,12 @@ def _plan(arguments: argparse.Namespace) -> EvaluationPlan:
     from league.population.players.settings import PlayerSettings
 
     if len(arguments.players) > 2:
-        raise UsageError(f"One player is evaluated, or two are compared; {len(arguments.players)} were named.")
+        raise UsageError(f"Name one player to evaluate, or two to compare, not {len(arguments.players)}.")
     suite, changes = load_suite(arguments.suite), dict[str, Any]()
     changes |= {"opponents": tuple(arguments.against)} if arguments.against else {}
     changes |= {} if arguments.seed is None else {"seed": arguments.seed}
     if arguments.until is None and (arguments.margin is not None or arguments.at_most is not None):
-        raise UsageError("--margin and --at-most say when --until stops: give that too, as 0.95.")
+        raise UsageError("--margin and --at-most limit --until: give that too, for example --until 0.95.")
     most = arguments.matches if arguments.until is None else arguments.at_most or arguments.matches
     changes |= {} if most is None else {"matches": most}
     suite = suite.model_copy(update=changes)
@@ -155,7 +159,7 @@ def _print_not_played(report: SuiteReport, console: Console) -> None:
 
 def _how_to_go_on(folder: Path, done: int) -> str:
     where = shlex.quote(str(folder))
-    return f"Stopped after {done} matches, which are kept. The same command with --run-dir {where} goes on."
+    return f"Stopped after {done} matches, which are kept. To go on, repeat the command with --run-dir {where}."
 
 
 def _trained_on(player: str, suite: Suite) -> list[str]:
@@ -254,7 +258,7 @@ def _print_tests(report: SuiteReport, console: Console) -> None:
     until = report.evaluation.plan.until
     how = "p-values are corrected for their number (Holm)"
     if until is not None:
-        how = f"all verdicts together hold with a confidence of {until.confidence:.4g}, however often one looked"
+        how = f"all verdicts hold jointly with a confidence of {until.confidence:.4g}, however often one looked"
     console.print(f"\n{first} less {second}, game by game; {how}:", markup=False)
     for test in report.tests:
         shown = (

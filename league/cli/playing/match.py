@@ -50,15 +50,23 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("players", nargs=2, metavar="PLAYER")
     add_game_option(parser)
     parser.add_argument("--matches", type=COUNT, metavar="N", help="at least this many (default: 400)")
-    parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
-    parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
-    parser.add_argument("--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: 20000)")
-    parser.add_argument("--seatings", type=COUNT, metavar="N", help="of each deal only the first N (default: all)")
+    parser.add_argument(
+        "--until", type=float, metavar="C", help="stop once it is decided with confidence C, such as 0.95"
+    )
+    parser.add_argument(
+        "--margin", type=float, metavar="M", help="with --until: being level within M, such as 0.02, also decides"
+    )
+    parser.add_argument(
+        "--at-most", type=COUNT, metavar="N", help="with --until: most matches to play (default: 20000)"
+    )
+    parser.add_argument(
+        "--seatings", type=COUNT, metavar="N", help="play only the first N seatings of each deal (default: all)"
+    )
     add_seed_option(parser)
     parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
-    parser.add_argument("--transcripts", type=COUNT, metavar="N", help="show so many matches (default: 1)")
+    parser.add_argument("--transcripts", type=COUNT, metavar="N", help="show N matches (default: 1)")
     parser.add_argument(
-        "--beliefs", action="store_true", help="ask the seats the probes of the game's card; nothing played changes"
+        "--beliefs", action="store_true", help="ask seats the probes of the game's card; play does not change"
     )
     add_player_options(parser)
     add_json_option(parser)
@@ -85,7 +93,7 @@ def run(arguments: argparse.Namespace) -> MatchReport:
     spec, until = make_game(arguments.game).spec, _until(arguments)
     if arguments.seatings is not None and spec.seats == 1:
         raise UsageError(
-            f"--seatings chooses who sits where, and in {spec.alias} each player plays alone: leave it out."
+            f"--seatings chooses who sits where, but in {spec.alias} each player plays alone: leave it out."
         )
     if until is not None:
         until.check(spec)
@@ -112,12 +120,18 @@ def _until(arguments: argparse.Namespace) -> Until | None:
     if arguments.until is None:
         for option in ("margin", "at_most"):
             if getattr(arguments, option) is not None:
-                raise UsageError(f"--{option.replace('_', '-')} says when --until stops: give that too, as 0.95.")
+                raise UsageError(
+                    f"--{option.replace('_', '-')} limits --until: give that too, for example --until 0.95."
+                )
         return None
     if arguments.seatings is not None:
-        raise UsageError("--until decides by whole deals, and --seatings leaves seatings of them out: give one.")
+        raise UsageError(
+            "--until decides by whole deals, but --seatings leaves out some of their seatings: give only one of them."
+        )
     if arguments.matches is not None:
-        raise UsageError("--matches fixes how many matches there are, and --until stops when it is decided: give one.")
+        raise UsageError(
+            "--matches fixes the number of matches, but --until stops when it is decided: give only one of them."
+        )
     return Until(arguments.until, arguments.margin, AT_MOST if arguments.at_most is None else arguments.at_most)
 
 
@@ -230,7 +244,9 @@ def _print_judges(result: HeadToHead, console: Console) -> None:
         if judge is not None:
             line = f"{name} as the judge agrees with the truth in {format_interval(judge.agreement)} of its verdicts"
             if judge.position_bias is not None:
-                line += f"; its leaning to who is shown first is {format_interval(judge.position_bias, signed=True)}"
+                line += (
+                    f"; its bias towards whoever is shown first is {format_interval(judge.position_bias, signed=True)}"
+                )
             console.print(f"{line}.")
 
 
@@ -241,7 +257,7 @@ def _print_verdict(result: HeadToHead, console: Console) -> None:
     a, b = result.players
     low, high = result.lead.low, result.lead.high
     if low is None or high is None:
-        verdict = f"One deal shows nothing about who is stronger, {a} or {b}: play more matches."
+        verdict = f"One deal cannot show who is stronger, {a} or {b}: play more matches."
     elif low > 0:
         verdict = f"{a} is stronger than {b}."
     elif high < 0:
@@ -254,7 +270,9 @@ def _print_verdict(result: HeadToHead, console: Console) -> None:
 
 
 def _print_decision(result: HeadToHead, decision: Decided, console: Console) -> None:
-    """Print the decision and the number of matches it took, or that it is open after the most that were allowed."""
+    """Print the decision and the number of matches it took, or that it is undecided after the most that were
+    allowed.
+    """
     from league.population.evaluation.head_to_head import Winner
 
     (a, b), how_sure = result.players, f"with a confidence of {decision.confidence:.4g}"
@@ -264,13 +282,13 @@ def _print_decision(result: HeadToHead, decision: Decided, console: Console) -> 
         Winner.B: f"Decided: {a} is weaker than {b}, {how_sure}.",
         Winner.LEVEL: f"Decided: {a} and {b} are level, {how_sure}: a mean lead is less than "
         f"{(decision.margin or 0.0) * scale:.3g} a match.",
-        Winner.OPEN: f"Not decided: so many matches do not show who is stronger, {a} or {b}. Raise --at-most.",
+        Winner.OPEN: f"Undecided: these matches do not show who is stronger, {a} or {b}. Raise --at-most.",
     }
     low, high = (format_number(bound, signed=True) for bound in decision.lead[1:])
     console.print(words[decision.winner])
     console.print(
         f"{a}'s mean lead is {format_number(decision.lead.mean, signed=True)} a match, between {low} and {high} "
-        f"{how_sure}. All intervals here hold however often one has looked."
+        f"{how_sure}. All intervals here hold however often one looked."
     )
 
 
@@ -300,7 +318,7 @@ def _print_teams(result: HeadToHead, console: Console) -> None:
 
     low, high, (a, b) = result.lead.low, result.lead.high, result.players
     if low is None or high is None:
-        verdict = f"One deal shows nothing about who does better, {a} or {b}: play more matches."
+        verdict = f"One deal cannot show who does better, {a} or {b}: play more matches."
     elif low > 0 or high < 0:
         better, other = (a, b) if low > 0 else (b, a)
         verdict = f"{better} does better than {other}."

@@ -44,9 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 <= seat < spec.seats:
         raise UsageError(f"--seat {seat}: {spec.name} has seats 0 to {spec.seats - 1}.")
     if sys.stdin is None:
-        raise UsageError(
-            "Standard input is closed, so nobody can play. Run it at a terminal, or give it moves to read."
-        )
+        raise UsageError("Standard input is closed, so nobody can play. Run this at a terminal, or pipe moves into it.")
     console = Terminal()
     with Engines(PlayerSettings.of(arguments)) as engines:
         opponent = resolve(arguments.against, spec, engines)

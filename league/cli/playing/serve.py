@@ -1,6 +1,5 @@
-"""``league serve``: a snapshot behind OpenAI's chat-completions API, or a seat of a game against a player of ours.
-
-With ``--openenv`` and ``--mcp`` the named player takes all seats of ``--game`` but one, which the other side has.
+"""``league serve``: a snapshot behind OpenAI's chat-completions API, or a seat of a game against one of our players.
+With ``--openenv`` and ``--mcp`` the named player takes all seats of ``--game`` but one, which is left to the client.
 """
 
 from __future__ import annotations
@@ -49,16 +48,20 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "snapshot",
         metavar="RUN@SNAPSHOT",
-        help="a run's newest snapshot, or the one that is named; at a door any PLAYER",
+        help="a run's newest snapshot, or the one named; with --openenv or --mcp any PLAYER",
     )
     doors = parser.add_mutually_exclusive_group()
     doors.add_argument(
-        "--openenv", action="store_true", help="serve a seat of --game to trainers by OpenEnv: PLAYER has the others"
+        "--openenv",
+        action="store_true",
+        help="serve a seat of --game to trainers through OpenEnv; PLAYER has the others",
     )
     doors.add_argument(
-        "--mcp", action="store_true", help="serve a seat of --game to an assistant by MCP, on standard input and output"
+        "--mcp",
+        action="store_true",
+        help="serve a seat of --game to an assistant through MCP, on standard input and output",
     )
-    parser.add_argument("--game", metavar="GAME", help="what is played with --openenv or --mcp")
+    parser.add_argument("--game", metavar="GAME", help="the game for --openenv or --mcp")
     add_seed_option(parser, "the matches of --openenv and --mcp")
     parser.add_argument(
         "--port", type=whole_number(0, 65_535), metavar="N", help=f"0 takes any free port (default: {PORT})"
@@ -66,15 +69,15 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
-        help=f"where it listens; 0.0.0.0: to everybody on the network, without a key (default: {HOST})",
+        help=f"address to listen on; 0.0.0.0: open to everybody on the network, without a key (default: {HOST})",
     )
     add_allow_host(parser)
-    parser.add_argument("--player", metavar="FILE.toml", help="write the settings of a player openai:FILE.toml")
+    parser.add_argument("--player", metavar="FILE.toml", help="write the settings of a player openai:FILE.toml to FILE")
     parser.add_argument(
-        "--engine", metavar="KIND", help="torch or vllm's own server (default: the latter, where it and a GPU are)"
+        "--engine", metavar="KIND", help="torch, or vllm's own server (default: vllm if it and a GPU are there)"
     )
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights (default: the run's)")
-    parser.add_argument("--threads", type=THREADS, metavar="N", help="threads of torch (default: torch's)")
+    parser.add_argument("--threads", type=THREADS, metavar="N", help="PyTorch threads (default: PyTorch's)")
 
 
 class Place(NamedTuple):
@@ -87,12 +90,12 @@ class Place(NamedTuple):
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError for a port that is not available."""
     if arguments.mcp and (arguments.host, arguments.port) != (None, None):
-        raise UsageError("--mcp speaks on standard input and output and listens nowhere: leave out --host and --port.")
+        raise UsageError("--mcp uses standard input and output and listens on no port: leave out --host and --port.")
     arguments.host, arguments.port = arguments.host or HOST, PORT if arguments.port is None else arguments.port
     if arguments.openenv or arguments.mcp:
         return _serve_seat(arguments)
     if arguments.game:
-        raise UsageError("--game says what is played with --openenv or --mcp: give one of them too, or leave it out.")
+        raise UsageError("--game says the game for --openenv or --mcp: give one of them too, or leave it out.")
     from league.population.players.model_engine import ENGINES, Server
 
     servers = {name: kind for name, kind in ENGINES.loaded().items() if kind.server is not None}
@@ -121,8 +124,8 @@ def one_snapshot(text: str, command: str) -> tuple[Run, Snapshot]:
     if which == "mixture":
         out = shlex.quote(f"{source.path}-distilled")
         raise UsageError(
-            f"{text} is a whole population, one snapshot drawn for each match, and league {command} takes one model. "
-            f"Make one that plays as it does on average:\n  league lab distil {shlex.quote(text)} -o {out}\n"
+            f"{text} is a whole population, one snapshot drawn for each match, but league {command} takes one model. "
+            f"Make one that plays like its average:\n  league lab distil {shlex.quote(text)} -o {out}\n"
             f"  league {command} {out}{' ORG/NAME' * (command == 'push')}"
         )
     return source, source.population.verify(source.population.get(which) if which else source.population.all()[-1])
@@ -138,7 +141,7 @@ def _serve_seat(arguments: argparse.Namespace) -> int:
     if not arguments.game:
         raise UsageError(f"{door} serves a seat of a game: name it with --game, for example --game kuhn_poker.")
     if arguments.player or arguments.allow_host:
-        raise UsageError(f"--player and --allow-host are for a model that is served alone: leave them out with {door}.")
+        raise UsageError(f"--player and --allow-host are for serving a model, not a seat: leave them out with {door}.")
     if arguments.mcp:  # a package that is missing is named before a model is loaded
         from league.cli.python import mcp_server
     else:
@@ -161,8 +164,9 @@ def _serve_seat(arguments: argparse.Namespace) -> int:
         with listening:
             host, port = listening.getsockname()[:2]
             print(
-                f"A seat of {matches.spec.alias} against {plain(arguments.snapshot)} is served at http://{host}:{port} "
-                "by OpenEnv. Ctrl-C stops it.",
+                f"A seat of {matches.spec.alias} against {plain(arguments.snapshot)} is served at "
+                f"http://{host}:{port} "
+                "through OpenEnv. Ctrl-C stops it.",
                 flush=True,
             )
             openenv_server.serve(matches, listening)
@@ -254,14 +258,14 @@ def announce(source: Run, snapshot: Snapshot, place: Place) -> None:
     )
     examples = example_requests(source.config, snapshot.policy)
     for name, example in list(examples.items())[:1]:
-        print(f"Ask it as {name} was asked in training:\n  {plain(curl(place.url, snapshot.id, example))}")
+        print(f"Ask it what {name} was asked in training:\n  {plain(curl(place.url, snapshot.id, example))}")
     game = next((example.game for example in examples.values()), next(iter(source.config.games)))
     if place.player is None:
-        print("Let it play: --player FILE.toml writes the settings of the player openai:FILE.toml.", flush=True)
+        print("To let it play: --player FILE.toml writes the settings of the player openai:FILE.toml.", flush=True)
         return
     atomic_write(place.player, player_toml(source, snapshot, place.url))
     words = ["league", "match", f"openai:{place.player}", "random", "--game", game]
-    print(f"Let it play:\n  {plain(shlex.join(words))}", flush=True)
+    print(f"To let it play:\n {plain(shlex.join(words))}", flush=True)
 
 
 def curl(url: str, model: str, example: ExampleRequest) -> str:
@@ -295,7 +299,7 @@ def serve_by_vllm(
 ) -> int:
     """Serve by a vLLM process, whose output goes to standard error; ``announce`` its address when it is ready.
 
-    Raises UsageError if vLLM is missing, cannot serve the snapshot here, or ends by itself.
+    Raises UsageError if vLLM is missing, cannot serve the snapshot here, or exits on its own.
     """
     from arena.lm.tokenization import with_chat_template  # torch is slow to import
     from league.population.models.base_model import verified_base
@@ -323,7 +327,7 @@ def serve_by_vllm(
             return 0
         finally:
             _end(server)
-    raise UsageError(f"vLLM's server has ended by itself (exit status {status}). What it said stands above.")
+    raise UsageError(f"vLLM's server ended unexpectedly (exit status {status}). Its output is above.")
 
 
 def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, template: Path) -> list[str]:
@@ -348,7 +352,7 @@ def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, temp
 def _wait_until_ready(server: subprocess.Popen[bytes], host: str, port: int) -> None:
     while True:
         if (status := server.poll()) is not None:
-            raise UsageError(f"vLLM's server could not be started (exit status {status}). What it said stands above.")
+            raise UsageError(f"vLLM's server could not be started (exit status {status}). Its output is above.")
         try:
             urlopen(f"http://{host}:{port}/health", timeout=5.0).close()
         except (URLError, OSError):

@@ -35,11 +35,11 @@ MATCHES = 400
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("players", nargs="*", metavar="PLAYER")
-    parser.add_argument("--game", metavar="GAME", help="the name of a game for two players or more")
+    parser.add_argument("--game", metavar="GAME", help="a game for two or more players")
     parser.add_argument("--matches", type=COUNT, metavar="N", help="at least this many for each pair (default: 400)")
     parser.add_argument("--seed", type=SEED, metavar="N", help="fixes all deals and draws (default: 0)")
     parser.add_argument(
-        "--run-dir", metavar="DIR", help="where the matches are kept (default: a new folder under tournaments/)"
+        "--run-dir", metavar="DIR", help="where to keep the matches (default: a new folder under tournaments/)"
     )
     parser.add_argument("--resume", action="store_true", help="continue the tournament in --run-dir")
     add_player_options(parser)
@@ -99,7 +99,7 @@ def _plan(arguments: argparse.Namespace) -> TournamentPlan:
     settings = PlayerSettings.of(arguments)
     if not arguments.resume:
         if arguments.game is None:
-            raise UsageError("A tournament is in a game: name it, for example --game kuhn_poker.")
+            raise UsageError("A tournament needs a game: name it, for example --game kuhn_poker.")
         matches = MATCHES if arguments.matches is None else arguments.matches
         seed = arguments.seed or 0
         game, players = full_name(arguments.game), tuple(arguments.players)
@@ -112,8 +112,8 @@ def _plan(arguments: argparse.Namespace) -> TournamentPlan:
         or any(value is not None for value in (arguments.game, arguments.matches, arguments.seed))
     ):
         raise UsageError(
-            "--resume goes on with what the tournament began with. Leave players, --game, --matches, --seed and all "
-            "settings of players but --threads out."
+            "--resume continues the tournament as it began. Leave out players, --game, --matches, --seed and all "
+            "settings of players except --threads."
         )
     return load_plan(Path(arguments.run_dir))
 

@@ -1,7 +1,6 @@
-"""A game over the Model Context Protocol: an assistant takes one seat by calling tools, and ours takes the others.
-
-The server speaks on standard input and output, as assistants start it, and plays one match at a time.
-The only importer of mcp.
+"""A game over the Model Context Protocol: an assistant takes one seat by calling tools, and our player takes the
+others. The server uses standard input and output, as assistants expect, and plays one match at a time. The only
+importer of mcp.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ class Table:
         self._match: SeatMatch | None = None
 
     def begin(self, number: int | None) -> dict[str, Any]:
-        """Begin a match, the next one or the one with this number, and return its first turn."""
+        """Start a match, the next one or the one with this number, and return its first turn."""
         if number is not None and number < 0:
             raise ValueError(f"A match's number is 0 or more, not {number}.")
         self._match = self._matches.begin(next(self._numbers) if number is None else number)
         return self._shown(self._match)
 
     def answer(self, text: str) -> dict[str, Any]:
-        """Answer the present turn, and return the next one or the result. Raises ValueError where there is no turn."""
+        """Answer the current turn, and return the next one or the result. Raises ValueError where there is no turn."""
         if self._match is None or self._match.episode is not None:
-            raise ValueError("There is no turn to answer: the match is over, or none has begun. Call new_match.")
+            raise ValueError("There is no turn to answer: the match is over, or none has started. Call new_match.")
         self._match.answer(text[:LONGEST])
         return self._shown(self._match)
 
     def _shown(self, match: SeatMatch) -> dict[str, Any]:
-        """Return a turn: what the seat is told, and what it may do; or, when the match is over, what it was paid."""
+        """Return a turn: the seat's prompt, and what it may do; or, when the match is over, its return."""
         if match.episode is not None:
             return {
                 "over": True,

@@ -1,9 +1,8 @@
-"""A game as an OpenEnv environment (https://github.com/huggingface/OpenEnv), so that other trainers play against ours.
-
-``reset`` begins a match, of the number ``seed`` where one is given; ``step`` answers one turn with words. The
+"""A game as an OpenEnv environment (https://github.com/huggingface/OpenEnv), so that other trainers can train against
+our players. ``reset`` starts a match, number ``seed`` if one is given; ``step`` answers one turn with words. The
 observation has the chat that the league's own players are asked with, the reward is the seat's return when the match is
-over and 0 before, and equal numbers are equal matches. Any number of sessions play side by side.
-The only importer of openenv's server.
+over and 0 before, and equal numbers are equal matches. Any number of sessions play side by side. The only importer of
+openenv's server.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LONGEST = 100_000  # characters of a reply
 
 
 class SeatAction(Action):  # type: ignore[misc]  # openenv is untyped here
-    """What the seat says: free words that name an action in brackets, as the prompt asks for."""
+    """The seat's reply: free text that names an action in brackets, as the prompt requests."""
 
     text: str
 
@@ -60,16 +59,16 @@ class SeatEnvironment(Environment):  # type: ignore[misc]
         self._number, self._state = 0, State()
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> SeatObservation:
-        """Begin match number ``seed``; without one the next that no session has had."""
+        """Start match number ``seed``; without one, the next that no session has had."""
         self._number = next(self._numbers) if seed is None else seed
         self._match = self._matches.begin(self._number)
         self._state = State(episode_id=episode_id or f"match-{self._number}", step_count=0)
         return self._observed(self._match)
 
     def step(self, action: SeatAction, timeout_s: float | None = None, **_: Any) -> SeatObservation:
-        """Answer the present turn. Raises ValueError where there is none."""
+        """Answer the current turn. Raises ValueError where there is none."""
         if self._match is None or self._match.episode is not None:
-            raise ValueError("There is no turn to answer: the match is over, or none has begun. Call reset first.")
+            raise ValueError("There is no turn to answer: the match is over, or none has started. Call reset first.")
         self._match.answer(action.text[:LONGEST])
         self._state.step_count += 1
         return self._observed(self._match)

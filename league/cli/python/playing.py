@@ -67,10 +67,10 @@ def credit_check(
 ) -> CreditReport:
     """Measure an advantage function of anybody's trainer: bias, noise and matches needed, by role and turn.
 
-    The function is called as it stands, with the arrays of ``signature`` ("verl", "trl", "prime_rl" or "league";
+    The function is called unchanged, with the arrays of ``signature`` ("verl", "trl", "prime_rl" or "league";
     ``league.lab.credit.foreign``), on matches that ``player`` plays with itself: ``plan``, or 16 batches of 512. Its
     gradient is compared with the exact one. ``report.rules[0]`` is the exact advantage, ``[1]`` the function, and
-    ``rules`` follow. Raises UsageError for a function that asks for something else, or returns something else.
+    ``rules`` follow. Raises UsageError for a function with other parameters, or another result.
     """
     load_plugins_of([str(player)])
     given = [foreign_rule(function, signature)]
@@ -85,7 +85,7 @@ def ratings(battles: str | Path | Iterable[Mapping[str, Any]], *, seed: int = 0)
 
     ``.players`` have the best rating first: Bradley-Terry with its interval, Nash averaging, maximal lotteries, ranked
     pairs, Soft Condorcet, and whether each is among the leaders. The order of the battles changes nothing. Raises
-    UsageError for what is no battle.
+    UsageError for invalid battles.
     """
     return rate(read_battles(battles) if isinstance(battles, str | Path) else battles_of(battles), seed)
 

@@ -1,7 +1,6 @@
-"""One seat of a game for a program outside: it answers that seat's turns, and a player of ours has all other seats.
-
-What stands at a door (verifiers, OpenEnv, MCP) asks ``SeatMatches`` for a match by number and answers it turn by turn.
-The matches, their rewards and forfeits are the league's: the referee plays them.
+"""One seat of a game for an outside program: it answers that seat's turns, and one of our players has all other seats.
+Interfaces (verifiers, OpenEnv, MCP) ask ``SeatMatches`` for a match by number and answer it turn by turn. The matches,
+their rewards and forfeits are the league's: the referee plays them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MODEL = "model"  # the player id of who is outside
 
 
 class SeatMatch:
-    """One match, up to the next turn of the seat outside; ``episode`` is None until it is over."""
+    """One match, up to the next turn of the outside seat; ``episode`` is None until it is over."""
 
     def __init__(
         self, request: MatchRequest, seat: int, roles: tuple[Role, ...], opponent: Player, lock: threading.Lock
@@ -51,7 +50,7 @@ class SeatMatch:
 
     @property
     def legal(self) -> tuple[str, ...]:
-        """The actions of which the seat chooses one now; () where words are asked for, and when the match is over."""
+        """The actions to choose from now; () where free text is requested, and when the match is over."""
         return () if self._asked is None else self._asked.legal
 
     @property
@@ -81,9 +80,8 @@ class SeatMatch:
 
 
 class SeatMatches:
-    """Matches by number; each can be started any number of times, and always starts the same.
-
-    Match 2k and 2k + 1 of a game of two seats are one deal, with each seat outside once.
+    """Matches by number; each can be started any number of times, and always starts the same. Matches 2k and 2k + 1 of
+    a two-seat game are one deal, with each seat played from outside once.
     """
 
     def __init__(self, opponent: Player, roles: tuple[Role, ...], seed: int, rule: str) -> None:
@@ -92,7 +90,7 @@ class SeatMatches:
         self.spec = opponent.spec
 
     def begin(self, number: int) -> SeatMatch:
-        """Return a match at the first turn of the seat outside, or at its end where that seat has no turn."""
+        """Return a match at the outside seat's first turn, or at its end if that seat has no turn."""
         name, seats = self.spec.name, self.spec.seats
         deal, seat = divmod(number, seats)
         rng = random.Random(derive_seed(self._seed, "members", name, number))
@@ -109,15 +107,13 @@ def seat_matches(
 ) -> SeatMatches:
     """Return the matches of a game whose other seats ``against`` plays, a player as on the command line.
 
-    The seat outside replies freely, and an illegal reply may be retried ``retries`` times before the seat forfeits.
+    The outside seat replies freely, and an illegal reply may be retried ``retries`` times before the seat forfeits.
     Raises UsageError for a game or player that does not exist, and for a game whose matches open others.
     """
     load_plugins_of([against])
     spec = make_game(game).spec
     if spec.submatch_games:
-        raise UsageError(
-            f"Matches of {spec.name} open matches of other games, which {rule or 'one seat'} cannot be asked for."
-        )
+        raise UsageError(f"Matches of {spec.name} open matches of other games, which {rule or 'one seat'} cannot play.")
     conduct = {"on_illegal": "retry", "retries": retries} if retries else {"on_illegal": "forfeit"}
     roles = seat_roles(RolesConfig.model_validate({"reply": "free", "wording": "full", **conduct}), spec)
     return SeatMatches(resolve(against, spec, engines), roles, seed, rule)

@@ -1,7 +1,6 @@
-"""Rollouts for TRL's GRPOTrainer against a seat that ``league serve --openenv`` serves.
-
-Each turn is sampled after everything that came before it, so the tokens that are learned are those that were sampled;
-what the environment said has the mask 0. The other seats are played at the server, by a frozen snapshot for example.
+"""Rollouts for TRL's GRPOTrainer against a seat that ``league serve --openenv`` serves. Each turn is sampled after
+everything that came before it, so the learned tokens are exactly the sampled ones; the environment's text has mask 0.
+The server plays the other seats, with a frozen snapshot for example.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Rollouts = Callable[[Sequence[Any], Any], dict[str, Any]]
 
 
 def trl_rollouts(url: str, reply_tokens: int = 64) -> Rollouts:
-    """Return a ``rollout_func`` for ``trl.GRPOTrainer`` that plays at the address of a seat.
+    """Return a ``rollout_func`` for ``trl.GRPOTrainer`` that plays the seat served at an address.
 
     The prompts of the trainer's dataset are numbers of matches; one group plays one number, which is one deal. The
     match's return, in the game's units, reaches reward functions as ``match_return``. A turn has at most
@@ -32,7 +31,7 @@ def trl_rollouts(url: str, reply_tokens: int = 64) -> Rollouts:
         ) from None
 
     def rollouts(matches: Sequence[Any], trainer: Any) -> dict[str, Any]:
-        """Play one match for each number; return the tokens of each, and which of them the model said."""
+        """Play one match for each number; return the tokens of each, and which of them the model generated."""
         out: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "env_mask": [], "match_return": []}
         learning = trainer.model.training
         trainer.model.eval()  # while it trains with gradient checkpointing a model generates without its cache
@@ -53,9 +52,8 @@ def trl_rollouts(url: str, reply_tokens: int = 64) -> Rollouts:
 
 
 def _play(seat: Any, match: int, trainer: Any, reply_tokens: int) -> tuple[list[int], list[int], float]:
-    """Return a match's tokens [T], which of them the model said [T], and what the match paid.
-
-    A match that ends before the seat has a turn is two end tokens, of which the model said none.
+    """Return a match's tokens [T], which of them the model generated [T], and what the match paid. A match that ends
+    before the seat has a turn is two end tokens, neither of them generated.
     """
     tokenizer = trainer.processing_class
     turn, ids, mask = seat.reset(seed=match), list[int](), list[int]()

@@ -37,7 +37,7 @@ def load_environment(
 ) -> MatchEnv:
     """Return the environment of a game whose other seats are played by ``against``, a player as on the command line.
 
-    A row is a match: a deal, and the seat of the model, which has each seat in turn. An illegal reply may be retried
+    A row is a match: a deal, and the model's seat, which takes every seat in turn. An illegal reply may be retried
     ``retries`` times before the seat forfeits. Rows for evaluation use other deals. Raises UsageError for a game or
     player that does not exist, and for a game whose matches open others.
     """
@@ -90,7 +90,7 @@ class MatchEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # verifiers is untyped h
         state["completion"] = chat
 
     async def match_return(self, state: Any) -> float:
-        """Return the seat's return, in the game's units; the least that the game pays if the match broke off."""
+        """Return the seat's return, in the game's units; the least that the game pays if the match was interrupted."""
         match: SeatMatch = state["match"]
         return self._matches.spec.min_return if match.seat_return is None else match.seat_return
 

@@ -29,9 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
     paths = [run.path for name in arguments.runs for run in runs_in(name)]
     for path in paths:
         if not (path / TENSORBOARD_FOLDER).is_dir():
-            raise UsageError(f"{path} has no curves yet: they are written from the first iteration on.")
+            raise UsageError(f"{path} has no curves yet: they are written after each iteration.")
         if "," in str(path.resolve()):
-            raise UsageError(f"{path} has a comma in its path, which TensorBoard takes for two folders. Rename it.")
+            raise UsageError(f"{path} has a comma in its path, which TensorBoard reads as two folders. Rename it.")
     try:
         address = serve_tensorboard(paths, arguments.port)
     except OSError as error:

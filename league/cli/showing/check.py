@@ -1,4 +1,4 @@
-"""``league check GAME``: does a game, of your own for example, keep what games promise here? Found by playing it."""
+"""``league check GAME``: does a game, such as your own, obey the rules for games? Found out by playing it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--matches", type=COUNT, default=MATCHES, metavar="N", help=f"random matches to play (default: {MATCHES})"
     )
-    add_seed_option(parser, "all deals and actions: match K has the seed N + K")
+    add_seed_option(parser, "seed of deals and actions: match K has the seed N + K")
     add_json_option(parser)
 
 
@@ -44,7 +44,7 @@ class CheckReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> CheckReport:
-    """Check a game. Raises UsageError for a name that is no game's."""
+    """Check a game. Raises UsageError for a name that is not a game's."""
     from games.common.errors import UsageError
     from games.conformance import CHECKS, FIRST, CheckResult, check_game, raised
     from games.registry import make_game
@@ -72,13 +72,13 @@ def run(arguments: argparse.Namespace) -> CheckReport:
 
 
 def _cards(spec: GameSpec) -> CheckResult:
-    """Check the role cards, which stand above games."""
+    """Check the role cards, which are a layer above games."""
     from games.common.errors import UsageError
     from games.conformance import CheckResult
     from roles.cards import load_roles
     from roles.role import Wording
 
-    promise = "its seats have role cards, with names of their own"
+    promise = "its seats have role cards with distinct names"
     try:
         names = [role.name for role in load_roles(spec)]
         for wording in Wording:
@@ -86,7 +86,7 @@ def _cards(spec: GameSpec) -> CheckResult:
     except UsageError as error:
         return CheckResult("cards", promise, "fail", str(error))
     if len(set(names)) < len(names):
-        return CheckResult("cards", promise, "fail", f"two seats have one name: {', '.join(names)}")
+        return CheckResult("cards", promise, "fail", f"two seats have the same name: {', '.join(names)}")
     return CheckResult("cards", promise, "pass", f"roles: {', '.join(names)}")
 
 
@@ -102,7 +102,7 @@ def to_json(report: CheckReport) -> dict[str, Any]:
 
 
 def print_report(report: CheckReport, console: Console) -> None:
-    """Print a line for each check, and below it what is wrong, why it was not looked at, or a remark."""
+    """Print a line for each check, followed by what is wrong, why it was skipped, or a remark."""
     width = max(len(result.name) for result in report.results)
     for result in report.results:
         style = "bold red" if result.state == "fail" else None

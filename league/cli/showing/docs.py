@@ -1,4 +1,4 @@
-"""``league show docs``: the pages of the documentation, in a checkout and in an installed package alike."""
+"""``league show docs``: the pages of the documentation, in a checkout as in an installed package."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     name = arguments.page.rsplit("/", 1)[-1].removesuffix(".md")
     if name in MOVED:
-        print(f"The page {name} is part of another now: league show docs {MOVED[name]}\n")
+        print(f"The page {name} is now part of another: league show docs {MOVED[name]}\n")
         name = MOVED[name]
     if name not in pages:
         raise unknown_name("page", arguments.page, pages)

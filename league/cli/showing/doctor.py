@@ -97,7 +97,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _names() -> Iterator[Check]:
-    """Look for files here that a program in this folder would import in place of the league's own packages."""
+    """Look for files in this folder that would be imported instead of the league's own packages."""
     folder = Path.cwd()
     if folder.samefile(Path(league.__file__).parents[1]):
         return
@@ -106,7 +106,7 @@ def _names() -> Iterator[Check]:
             if path.is_file():
                 hiding = path.parent if path.stem == "__init__" else path
                 sentence = (
-                    f"{hiding} has the name of a package of the league's, and hides it from programs in this folder"
+                    f"{hiding} has the name of one of league's packages, and hides it from programs in this folder"
                 )
                 yield Check(
                     name, "wrong", sentence, "Rename it, or keep programs that import league in another folder."
@@ -187,8 +187,13 @@ def _places() -> Iterator[Check]:
 
     stored = sum(1 for _ in models_folder().glob("*/config.json")) if models_folder().is_dir() else 0
     for name, folder, what, change in (
-        ("runs", RUNS.absolute(), "", "Go to a folder that you can write, or name one with --run-dir."),
-        ("models", cache_home(), f", {stored} stored", f"Name a folder that you can write: export {HOME_VARIABLE}=DIR"),
+        ("runs", RUNS.absolute(), "", "Go to a folder that you can write to, or name one with --run-dir."),
+        (
+            "models",
+            cache_home(),
+            f", {stored} stored",
+            f"Name a folder that you can write to: export {HOME_VARIABLE}=DIR",
+        ),
     ):
         nearest = next(path for path in (folder, *folder.parents) if path.exists())
         try:

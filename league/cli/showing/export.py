@@ -31,8 +31,8 @@ def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--format", choices=["jsonl", "trl", "openai", "parquet"], default="jsonl", metavar="FORMAT")
-    parser.add_argument("--all-seats", action="store_true", help="replies of seats that do not learn, too")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where it is written (default: named after the run)")
+    parser.add_argument("--all-seats", action="store_true", help="include replies of seats that do not learn")
+    parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default: named after the run)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     run = open_run(arguments.run)
     samples = [sample for path in sample_files(run.path) for sample in load_samples(path)]
     if not samples:
-        raise UsageError(f"{run.path} has kept no matches: they are kept at snapshots, episodes_kept of them.")
+        raise UsageError(f"{run.path} has kept no matches: episodes_kept of them are kept at each snapshot.")
     name = arguments.output or f"{run.path.name}-{arguments.format}{SUFFIXES[arguments.format]}"
     path = file_to_write(name, "-o")
     if arguments.format == "jsonl":

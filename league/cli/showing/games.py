@@ -28,7 +28,10 @@ _TURN = ("seat", "role", "observation", "legal", "form", "reply", "action", "rew
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument(
-        "game", metavar="GAME", nargs="*", help="show this one: what seats are told, a sample match (or: show GAME)"
+        "game",
+        metavar="GAME",
+        nargs="*",
+        help="show this game: what its seats read, and a sample match (or: show GAME)",
     )
     add_json_option(parser)
 
@@ -66,7 +69,7 @@ def to_json(report: GamesReport | OneGame) -> dict[str, Any]:
 
 
 def print_report(report: GamesReport | OneGame, console: Console) -> None:
-    """Print the games by motive, a table each, or one game."""
+    """Print the games by motive, one table each, or one game."""
     from games.spec import Utility
 
     if not isinstance(report, GamesReport):
@@ -77,11 +80,11 @@ def print_report(report: GamesReport | OneGame, console: Console) -> None:
             console.print(f"{utility.words[0].upper()}{utility.words[1:]}", style="bold", markup=False)
             console.print(_table(games))
             console.print()
-    console.print("Short names, which are taken wherever a game is named:")
+    console.print("Short names, accepted wherever a game is named:")
     for name, alias in ALIASES.items():
         console.print(f"  {alias}: {name}", soft_wrap=True)
     console.print(
-        f"\n{len(report.other_names)} more of OpenSpiel's games can be named too, with parameters as in "
+        f"\n{len(report.other_names)} more OpenSpiel games can be named too, with parameters as in "
         '"goofspiel(num_cards=4)":'
     )
     console.print(", ".join(report.other_names), style="dim", soft_wrap=False)
@@ -193,19 +196,19 @@ def _print_one_game(report: OneGame, console: Console) -> None:
     from roles.prompts import system_text
 
     spec = report.spec
-    hidden = "all is seen by all" if spec.perfect_information else "seats know different things"
+    hidden = "all seats see everything" if spec.perfect_information else "seats know different things"
     console.print(spec.name, style="bold", markup=False)
     facts = [
         f"{spec.seats} seat{'s' if spec.seats > 1 else ''}; {spec.utility.words}.",
         f"{hidden.capitalize()}{'; chance plays a part' if spec.has_chance else ''}.",
         f"Returns from {spec.min_return:g} to {spec.max_return:g}; {spec.max_turns} turns at most.",
-        "Seats answer in their own words." if spec.free_text else f"{spec.num_actions} different actions.",
+        "Seats answer in free text." if spec.free_text else f"{spec.num_actions} different actions.",
         f"Exact: {report.states:,} information states." if report.states else f"Not exact. {report.why_not}",
     ]
     for line in facts:
         console.print(line, markup=False)
     for role in report.roles:
-        console.print(f"\n{role.name} is told:", style="bold", markup=False)
+        console.print(f"\n{role.name} reads:", style="bold", markup=False)
         console.print(f"  {system_text(role)}", markup=False)
     console.print(f"\nA match in which {report.player} plays every seat:", style="bold", markup=False)
     for line in format_transcript(report.sample, report.sample.request.players):

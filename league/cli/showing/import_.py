@@ -17,7 +17,7 @@ EXAMPLES = ("matches.jsonl -o imported",)
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("source", metavar="FILE", help="a file of `league export --format jsonl`")
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="where the matches are written")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder to write the matches to")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``league look``: walk from a curve to the token that made it, on a page of this machine or in one file."""
+"""``league look``: go from a curve to the tokens behind it, on a locally served page or in one file."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from league.cli.parser import Parser, whole_number
 
 EXAMPLES = ("runs/pocket", "runs/pocket --port 0", "runs/pocket -o look.html")
 NOTES = """The page shows a run while it trains and afterwards: curves, iterations, matches turn by turn with their
-tokens, who beats whom, snapshots and their strategies. It is served on this machine alone, and its address has a token
-that is new each time. With -o it is one file that needs no server; what would load weights (entropy, ratio, playing
-against a snapshot) needs one."""
+tokens, who beats whom, snapshots and their strategies. It is served on this machine only, at an address with a new
+token each time. With -o it is one file that needs no server; what loads weights (entropy, ratio, playing against a
+snapshot) needs the server."""
 
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("run", metavar="RUN", help="a run, in training or finished")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write one HTML file in place of serving")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write one HTML file instead of serving")
     parser.add_argument(
-        "--port", type=whole_number(0, 65_535), default=0, metavar="N", help="where it is served (default: any free)"
+        "--port", type=whole_number(0, 65_535), default=0, metavar="N", help="port to serve on (default: any free one)"
     )
 
 

@@ -37,8 +37,8 @@ def print_report(report: Sequence[Listed], console: Console) -> None:
     """Print the entries as a table, and under it why some cannot be used."""
     if not report:
         console.print(
-            "There are no plugins. A package brings one by entry points (league.games, league.credit, …), or a run "
-            "needs a module that you name: --plugin my_games. See: league show docs extending"
+            "There are no plugins. A package provides them through entry points (league.games, league.credit, …), or "
+            "you name a module: --plugin my_games. See: league show docs extending"
         )
         return
     table = plain_table("plugin", "what it adds", "name", "")

@@ -19,7 +19,7 @@ EXAMPLES = ("", "pocket")
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="this one alone, with the whole of its file")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show this preset only, with its whole file")
     add_json_option(parser)
 
 
@@ -67,7 +67,7 @@ def print_report(report: Sequence[Preset], console: Console) -> None:
     for preset in report:
         console.print(f"{preset.name}: {preset.about}", markup=False)
     console.print("\nTrain one:        league train pocket\nWith changes:     league train pocket --set iterations=50")
-    console.print(f"Begin your own from one of the files in {PRESETS}: league train my.toml", markup=False)
+    console.print(f"Start your own from one of the files in {PRESETS}: league train my.toml", markup=False)
 
 
 def _preset(name: str) -> Preset:

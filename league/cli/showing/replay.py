@@ -24,9 +24,9 @@ def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("source", metavar="RUN|FILE", help="a run, or a file that `league match --save` wrote")
     parser.add_argument("--match", type=int, metavar="N", help="which match (default: the newest surprising one)")
-    parser.add_argument("--list", action="store_true", help="list the matches that there are")
-    parser.add_argument("--html", action="store_true", help="write one HTML page that steps with the arrow keys")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where --html writes it")
+    parser.add_argument("--list", action="store_true", help="list the matches")
+    parser.add_argument("--html", action="store_true", help="write one HTML page, stepped through with the arrow keys")
+    parser.add_argument("-o", "--output", metavar="FILE", help="file that --html writes")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     from league.lab.reports.replay import to_replay
 
     if arguments.html and not arguments.output:
-        raise UsageError("--html writes a page: say where, for example --html -o match.html.")
+        raise UsageError("--html needs a file to write, for example --html -o match.html.")
     if arguments.output and not arguments.html:
-        raise UsageError("-o is where --html writes its page: give both.")
+        raise UsageError("-o is file that --html writess page: give both.")
     matches = find_matches(arguments.source)
     # Without a terminal there is no width to keep to.
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         _show(to_replay(sample), console, pause=sys.stdin.isatty() and sys.stdout.isatty())
         if arguments.match is None and len(matches.matches) > 1:
             console.print(
-                f"\n{len(matches.matches)} matches can be replayed: --list says which, --match N chooses one."
+                f"\n{len(matches.matches)} matches can be replayed: --list shows them, --match N chooses one."
             )
     return 0
 
@@ -169,7 +169,7 @@ def _print(console: Console, text: str, indent: int, style: str = "") -> None:
 
 
 def _printable(text: str) -> str:
-    """Return a text without control characters, by which a model's text could control the terminal."""
+    """Return a text without control characters, so that a model's text cannot control the terminal."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
 
 

@@ -13,7 +13,7 @@ EXAMPLES = ("runs/pocket -o report.html", "runs/pocket runs/pocket-2 -o both.htm
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("runs", nargs="+", metavar="RUN|SWEEP", help="runs, or folders of `league sweep`")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the page is written")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
 
 
 def run(arguments: argparse.Namespace) -> int:

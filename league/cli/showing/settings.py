@@ -1,6 +1,6 @@
 """``league show settings [WORD]``: the settings of a run, read from the tables of its configuration.
 
-Without a word: what people set, by subject, which is what any preset sets. ``--all`` shows the rest.
+Without a word: the settings that any preset sets, by subject. ``--all`` shows the rest.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ NEEDS = {  # by the beginning of a setting's name: the need of the credit rules 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument(
-        "word", nargs="?", metavar="WORD", help="one setting by its name, or all with this in their names or meanings"
+        "word", nargs="?", metavar="WORD", help="one setting by name, or text to look for in names and meanings"
     )
-    parser.add_argument("--all", action="store_true", help="every setting, not only those that a preset sets")
+    parser.add_argument("--all", action="store_true", help="list every setting, not only those that presets set")
     add_json_option(parser)
 
 
@@ -86,7 +86,7 @@ def of_presets(settings: Sequence[Setting]) -> list[Setting]:
 
 
 def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """Yield the name of everything in a table, tables in it too."""
+    """Yield the names of everything in a table, nested tables included."""
     for key, value in table.items():
         yield f"{prefix}{key}"
         if isinstance(value, dict):
@@ -109,8 +109,8 @@ def print_report(report: Sequence[Setting], console: Console) -> None:
         console.print(f"{setting.name}  ({setting.kind}; {default}{of})", markup=False)
         console.print(f"    {setting.meaning}", markup=False)
     console.print(
-        f"\n{len(report)} settings. One is changed by `league train PRESET --set NAME=VALUE`, or in a TOML file. All "
-        "there are: league show settings --all",
+        f"\n{len(report)} settings. Change one with `league train PRESET --set NAME=VALUE`, or in a TOML file. To "
+        "list them all: league show settings --all",
         markup=False,
     )
 

@@ -30,15 +30,18 @@ BRED = Path("bred")  # the folder of new populations
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument(
-        "config", nargs="?", metavar="PRESET|FILE.toml", help="what to breed; its table [descent] says how"
+        "config",
+        nargs="?",
+        metavar="PRESET|FILE.toml",
+        help="preset or .toml file to breed; its table [descent] says how",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
     parser.add_argument(
-        "--run-dir", metavar="DIR", help="where the population is kept (default: a new folder under bred/)"
+        "--run-dir", metavar="DIR", help="where to keep the population (default: a new folder under bred/)"
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the population in --run-dir")
+    parser.add_argument("--resume", action="store_true", help="continue the population in --run-dir")
     add_json_option(parser)
 
 
@@ -55,11 +58,9 @@ def run(arguments: argparse.Namespace) -> BreedReport:
     from league.training.monitors.terminal import Terminal
 
     if arguments.resume and (arguments.config or arguments.set):
-        raise UsageError(
-            "--resume goes on under the settings that breeding began with. Leave the preset and --set out."
-        )
+        raise UsageError("--resume keeps the settings that breeding began with. Leave out the preset and --set.")
     if arguments.resume and not arguments.run_dir:
-        raise UsageError("--resume goes on in a folder: name it with --run-dir.")
+        raise UsageError("--resume needs a folder: name it with --run-dir.")
     if not arguments.resume and not arguments.config:
         raise UsageError("Name what to breed: a preset of `league show presets`, or a .toml file.")
     config = None if arguments.resume else load(arguments.config, arguments.set)
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> BreedReport:
 
     if config is not None:
         budget = budget_of(config)
-        console.print(f"{folder}: {budget}, by the rule {config.descent.rule}, and no more.", markup=False)
+        console.print(f"{folder}: {budget}, by the rule {config.descent.rule}.", markup=False)
     try:
         breeding: Breeding = breed(config, folder, lambda line: console.print(line, markup=False))
     except RunFailed as failure:
@@ -108,4 +109,4 @@ def print_report(report: BreedReport, console: Console) -> None:
         f"{budget['total']:,} iterations were spent.",
         markup=False,
     )
-    console.print(f"\nIt is a run:  league standings {path}", markup=False)
+    console.print(f"\nIt is a run:  league standings {path}{plugins.as_options()}", markup=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.aliases import short_name
+from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError, unknown_name
 from league.cli.formatting import format_number
@@ -54,10 +55,10 @@ def run(arguments: argparse.Namespace) -> DistilReport:
     name, _, which = arguments.source.partition("@")
     path = find_run(name)
     if path is None:
-        raise unknown_name("run", name, run_names(), "Write RUN@mixture; runs are made by `league train`.")
+        raise unknown_name("run", name, run_names(), "Write RUN@mixture; `league train` makes runs.")
     if which not in ("", "mixture"):
         raise UsageError(
-            f"{arguments.source}: {which} is a single snapshot, which needs no distilling. Write {name}@mixture."
+            f"{arguments.source}: {which} is a single snapshot, which needs no distillation. Write {name}@mixture."
         )
     folder = folder_to_fill(arguments.out, "-o")
     check_unused(folder)
@@ -103,7 +104,7 @@ def print_report(report: DistilReport, console: Console) -> None:
         if note := warning(result):
             console.print(note, style="yellow", markup=False)
     game, path = map(shlex.quote, (short_name(report.distilled.games[0].game), str(report.folder)))
-    console.print(f"\nIt is a player:  league match {path} random --game {game}", markup=False)
+    console.print(f"\nIt is a player:  league match {path} random --game {game}{plugins.as_options()}", markup=False)
     with suppress(IndexError):
         first = report.snapshots[0]
         if not (first.path / "adapter_config.json").is_file():
@@ -112,7 +113,7 @@ def print_report(report: DistilReport, console: Console) -> None:
 
 def _sentence(result: GameResult) -> str:
     """Return a sentence on how near a model is in one game, and its value there."""
-    what = "its table at all information states" if result.exact else "what it says in matches with itself"
+    what = "its table over all information states" if result.exact else "its replies in matches with itself"
     words = (
         f"{short_name(result.game)}: KL of the mixture ({what}) to the model {result.kl_before:.2g} → "
         f"{result.kl_after:.2g} nats a situation"

@@ -16,10 +16,10 @@ def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("run", metavar="RUN")
     parser.add_argument(
-        "--iterations", type=COUNT, metavar="N", help="how many more (default: as many as RUN has done)"
+        "--iterations", type=COUNT, metavar="N", help="how many more iterations (default: as many as RUN has done)"
     )
     parser.add_argument(
-        "--run-dir", metavar="DIR", help="where the new run is kept (default: a new folder under runs/)"
+        "--run-dir", metavar="DIR", help="where to keep the new run (default: a new folder under runs/)"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if any(override.split("=")[0].strip() == "iterations" for override in arguments.set):
         raise UsageError(
-            "--set iterations: this setting counts from the beginning of the first run. "
-            "Say how many more with --iterations N."
+            "--set iterations: this setting counts from the start of the first run. Give the number of further "
+            "iterations with --iterations N."
         )
     source = open_run(arguments.run).path
     run_dir = new_run_dir(f"{source.name}-evolved", arguments.run_dir)
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     console = Terminal(soft_wrap=True)
     console.print(
-        f"{run_dir} goes on with the population of {source}, to iteration {config.iterations}. "
+        f"{run_dir} continues the population of {source} to iteration {config.iterations}. "
         "Ctrl-C stops it so that it can be resumed.",
         markup=False,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.aliases import short_name
+from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
@@ -35,7 +36,7 @@ NOTES = (
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
     parser.add_argument("source", metavar="RUN", help="a run's newest snapshot, RUN@SNAPSHOT or RUN@mixture")
-    parser.add_argument("--game", metavar="GAME", help="which of the run's games, where it has several")
+    parser.add_argument("--game", metavar="GAME", help="one of the run's games, if it has several")
     add_teaching_options(parser, "latent.clusters")
 
 
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> LatentReport:
     name, at, which = arguments.source.partition("@")
     path = find_run(name)
     if path is None:
-        raise unknown_name("run", name, run_names(), "Runs are made by `league train`, for example of the preset lspo.")
+        raise unknown_name("run", name, run_names(), "`league train` makes runs, for example league train lspo.")
     folder = folder_to_fill(arguments.out, "-o")
     check_unused(folder)
     source = Run(path)
@@ -121,9 +122,11 @@ def print_report(report: LatentReport, console: Console) -> None:
         before, after = map(format_number, result.exact)
         console.print(f"Exploitability in the whole game {before} → {after}.", markup=False)
     else:
-        console.print("The whole game has no table, so what it can be exploited for there is not known.", markup=False)
+        console.print("The whole game has no table, so the exploitability in it is not known.", markup=False)
     game = shlex.quote(short_name(result.game))
-    console.print(f"\nIt is a player:  league match {report.folder} random --game {game}", markup=False)
+    console.print(
+        f"\nIt is a player:  league match {report.folder} random --game {game}{plugins.as_options()}", markup=False
+    )
 
 
 def _clusters(latent_round: LatentRound) -> Table:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("", "smollm2-135m", "get smollm2-135m")
 NOTES = (
-    "A model is fetched once, and kept in the folder that LEAGUE_HOME names, else where this platform keeps\ncaches."
+    "A model is fetched once and kept in the folder that LEAGUE_HOME names, or else in the platform's\ncache folder."
 )
 
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("words", nargs="*", metavar="[get] NAME", help="this model alone; get: fetch it")
+    parser.add_argument("words", nargs="*", metavar="[get] NAME", help="show only this model; get: fetch it")
     add_json_option(parser)
 
 
@@ -86,7 +86,7 @@ def print_report(report: ModelsReport, console: Console) -> None:
     from league.population.models.cache import format_bytes
 
     if report.available:
-        console.print("Models that can be had without a key", style="bold")
+        console.print("Models available without a key", style="bold")
     for model in report.available:
         stored = report.stored.get(model.name)
         console.print(f"\n{model.name}: {model.about}", markup=False)
@@ -100,9 +100,7 @@ def print_report(report: ModelsReport, console: Console) -> None:
             console.print(f"  not on this machine ({sizes}): league models get {model.name}", markup=False)
         else:
             console.print(f"  on this machine: {stored.folder} ({format_bytes(stored.bytes)})", markup=False)
-            console.print(
-                f"  as a player: hf:{model.name}    to be trained: --set model.source={model.name}", markup=False
-            )
+            console.print(f"  as a player: hf:{model.name}    to train: --set model.source={model.name}", markup=False)
     others = [stored for _, model, stored in _rows(report) if stored and model is None]
     if others:
         console.print("\nConverted from .gguf files", style="bold")

@@ -20,23 +20,28 @@ EXAMPLES = (
     "my.toml --gpus 8xA100 --set model.source=Qwen/Qwen3-14B",
 )
 NOTES = """\
-Memory follows from the model's config.json; seconds are the roofline's, of which kernels reach half, assumed, or what
-`python -m benchmarks gpu` has measured (--rates). What does not fit is told with the setting that mends it.
+Memory follows from the model's config.json. Times come from the roofline, of which kernels are assumed to reach half,
+or from the measurements of `python -m benchmarks gpu` (--rates). For what does not fit, the plan names the setting to
+change.
 """
 
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("config", metavar="PRESET|FILE.toml", help="what would be trained")
-    parser.add_argument("--gpus", nargs="+", default=["8xH100"], metavar="NxCARD", help="one plan for each (8xH100)")
+    parser.add_argument("config", metavar="PRESET|FILE.toml", help="preset or .toml file to plan for")
+    parser.add_argument(
+        "--gpus", nargs="+", default=["8xH100"], metavar="NxCARD", help="cards, such as 8xH100; one plan for each"
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
     parser.add_argument(
-        "--rates", type=Path, metavar="FILE", help="what `python -m benchmarks gpu` wrote on such a card"
+        "--rates", type=Path, metavar="FILE", help="file that `python -m benchmarks gpu` wrote on such a card"
     )
-    parser.add_argument("--prompt-tokens", type=COUNT, metavar="N", help="of a prompt (default: 256)")
-    parser.add_argument("--reply-tokens", type=COUNT, metavar="N", help="of a reply (default: half of the longest)")
+    parser.add_argument("--prompt-tokens", type=COUNT, metavar="N", help="tokens of a prompt (default: 256)")
+    parser.add_argument(
+        "--reply-tokens", type=COUNT, metavar="N", help="tokens of a reply (default: half of the longest)"
+    )
     add_json_option(parser)
 
 

@@ -28,11 +28,11 @@ MEASURED = ("exploitability", "mixture_exploitability", "return", "held_out_retu
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
-    parser.add_argument("name", metavar="ORG/NAME", help="what it is called on the hub")
-    parser.add_argument("--dry-run", action="store_true", help="show every file, and send nothing")
-    parser.add_argument("--out", metavar="DIR", help="keep the folder there too")
-    parser.add_argument("--public", action="store_true", help="for everybody to see (default: private)")
+    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one named")
+    parser.add_argument("name", metavar="ORG/NAME", help="its name on the hub")
+    parser.add_argument("--dry-run", action="store_true", help="list every file, and send nothing")
+    parser.add_argument("--out", metavar="DIR", help="also keep the folder here")
+    parser.add_argument("--public", action="store_true", help="let everybody see it (default: private)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,12 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
     from league.cli.playing.serve import one_snapshot
 
     if not NAME.fullmatch(arguments.name):
-        raise UsageError(f"{arguments.name!r} is no name of the hub's. Write ORG/NAME, for example me/kuhn-player.")
+        raise UsageError(f"{arguments.name!r} is not a name on the hub. Write ORG/NAME, for example me/kuhn-player.")
     source, snapshot = one_snapshot(arguments.snapshot, "push")
     with tempfile.TemporaryDirectory() as temporary:
         folder = folder_to_fill(arguments.out, "--out") if arguments.out else Path(temporary) / "model"
         if folder.is_dir() and any(folder.iterdir()):
-            raise UsageError(f"--out {folder}: there is something in it. Name a new folder.")
+            raise UsageError(f"--out {folder}: it is not empty. Name a new folder.")
         try:
             make_folder(folder, source, snapshot, arguments.name)
         except shutil.Error as error:  # of several files, each with its reason
@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
-    """Write a snapshot in the form that others load: its files, a tokenizer with its chat template, and a model card.
+    """Write a snapshot in the form that other tools load: its files, a tokenizer with its chat template, and a model
+    card.
 
     An adapter whose base is only on this machine is merged into it.
     """
@@ -85,7 +86,7 @@ def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
 
 
 def _base(source: str) -> Base | None:
-    """Return a card's name for the model that a run began from, without a path of this machine; None: it had none."""
+    """Return the model card's name for a run's base model, without local paths; None if it had none."""
     from league.population.models.catalogue import CATALOGUE
     from league.population.models.model_card import Base
 
@@ -160,7 +161,7 @@ def _send(folder: Path, name: str, *, public: bool) -> str:
     except (HfHubHTTPError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UsageError(
-            f"The hub did not take {name}: {reason} Is it yours, and are you logged in (hf auth login)?"
+            f"The hub refused {name}: {reason} Is it yours, and are you logged in (hf auth login)?"
         ) from error
     except Exception as error:  # of the library that the hub's client asks with, whichever it is
         if not (reason := why_not_reached(api.endpoint)):

@@ -1,4 +1,4 @@
-"""``league lab serve-seats``: train a new run, or resume one, in which programs take roles' turns through an API."""
+"""``league lab serve-seats``: train a new run, or resume one, in which programs play roles through an API."""
 
 from __future__ import annotations
 
@@ -16,28 +16,32 @@ EXAMPLES = (
     "pocket-returns --role kuhn_poker/first --run-dir runs/agents",
     "runs/agents --port 8002",
 )
-NOTES = "league show docs serving says what a program asks. A run that has begun continues."
+NOTES = "league show docs serving says what programs send. An existing run continues."
 
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("run", metavar="RUN|PRESET|FILE.toml", help="a run to resume, or what to train from scratch")
+    parser.add_argument(
+        "run", metavar="RUN|PRESET|FILE.toml", help="a run to resume, or a preset or .toml file to train from scratch"
+    )
     parser.add_argument(
         "--role",
         action="append",
         default=[],
         metavar="GAME/ROLE",
-        help="a role whose turns programs take; may be given several times (default: programs.roles)",
+        help="a role that programs play; may be given several times (default: programs.roles)",
     )
     parser.add_argument(
-        "--host", metavar="ADDRESS", help="where it listens; 0.0.0.0: to everybody on the network (default: the run's)"
+        "--host",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0: open to everybody on the network (default: the run's)",
     )
     parser.add_argument(
         "--port", type=whole_number(0, 65_535), metavar="N", help="0 takes any free port (default: the run's)"
     )
     add_allow_host(parser)
-    parser.add_argument("--run-dir", metavar="DIR", help="where a new run is kept (default: a new folder under runs/)")
-    parser.add_argument("--seed", type=SEED, metavar="N", help="of a new run: every stream of randomness")
+    parser.add_argument("--run-dir", metavar="DIR", help="where to keep a new run (default: a new folder under runs/)")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="of a new run: seed of every stream of randomness")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="of a new run: change one setting"
     )
@@ -81,7 +85,7 @@ def _new_config(arguments: argparse.Namespace, address: dict[str, Any]) -> RunCo
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in address.items()}
     config = load(arguments.run, [*settings, *(f"programs.{key}={value}" for key, value in plain.items())])
     if not config.programs.roles:
-        raise UsageError("No role is a program's: name one with --role, as --role kuhn_poker/first.")
+        raise UsageError("No role is played by a program: name one with --role, such as --role kuhn_poker/first.")
     return config
 
 
@@ -91,17 +95,20 @@ def _check_begun(run_dir: Path, arguments: argparse.Namespace) -> None:
 
     if arguments.set or arguments.seed is not None:
         raise UsageError(
-            f"{run_dir} goes on with the configuration that it began with. Leave --set and --seed out, or begin a new "
+            f"{run_dir} continues with the configuration that it began with. Leave out --set and --seed, or start a "
+            "new "
             "run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )
     roles = load_run_config(run_dir).programs.roles
     if arguments.role and set(arguments.role) != set(roles):
         raise UsageError(
-            f"{run_dir} began with programs.roles = {list(roles)}, and --role names {', '.join(arguments.role)}. Leave "
-            "--role out, or begin a new run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
+            f"{run_dir} began with programs.roles = {list(roles)}, and --role names {', '.join(arguments.role)}. "
+            "Leave "
+            "out --role, or start a new run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )
     if not roles:
         raise UsageError(
-            f"{run_dir} is a run without programs: programs.roles is empty, and a run keeps its settings. Begin a new "
+            f"{run_dir} is a run without programs: programs.roles is empty, and a run keeps its settings. Start a new "
+            ""
             "one: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )

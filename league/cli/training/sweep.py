@@ -48,7 +48,7 @@ def add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="KEY=V1,V2",
-        help="change a setting, or compare several values of it; of several such settings every combination",
+        help="change a setting, or compare several values of it; several such settings give every combination",
     )
     parser.add_argument(
         "--condition",
@@ -56,7 +56,7 @@ def add_arguments(parser: Parser) -> None:
         default=[],
         nargs="+",
         metavar=("NAME", "KEY=VALUE"),
-        help="compare settings that belong together under a name; may be given several times, with any settings",
+        help="compare a named group of settings; may be given several times, with any settings",
     )
     _add_ends(parser)
     _add_places(parser)
@@ -64,20 +64,18 @@ def add_arguments(parser: Parser) -> None:
 
 def _add_places(parser: Parser) -> None:
     """Add the options for where runs are kept and where they are trained."""
-    parser.add_argument(
-        "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
-    )
+    parser.add_argument("--run-dir", metavar="DIR", help="where to keep the runs (default: a new folder under sweeps/)")
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the sweep in --run-dir, with further runs where they are named, and print its table",
+        help="continue the sweep in --run-dir, with further runs if given, and print its table",
     )
     parser.add_argument(
         "--workers",
         type=whole_number(1, 1024),
         default=0,
         metavar="N",
-        help="train N runs side by side on this machine, each in a process of its own with its share of the cores",
+        help="train N runs side by side on this machine, each in its own process with its share of the cores",
     )
     parser.add_argument(
         "--cluster",
@@ -87,21 +85,20 @@ def _add_places(parser: Parser) -> None:
 
 
 def _add_ends(parser: Parser) -> None:
-    """Add the options for when a run ends, and which questions are asked about it then."""
+    """Add the options for when a run ends, and for the questions to answer about it then."""
     parser.add_argument(
         "--tokens",
         type=COUNT,
         metavar="N",
-        help="end each run at its first snapshot after N generated tokens, and compare at these; its iterations are "
-        "then the most that it may take",
+        help="end each run at its first snapshot after N generated tokens, and compare them there; its iterations are "
+        "then an upper limit",
     )
     parser.add_argument(
         "--ask",
         action="append",
         default=[],
         metavar="COMMAND",
-        help="a command of league that is asked about each trained run, which RUN stands for; its figures join the "
-        "table",
+        help="a league command to run on each trained run, with RUN in its place; its figures join the table",
     )
 
 
@@ -138,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _planned(arguments: argparse.Namespace) -> Sweep:
-    """Return the requested sweep. Raises UsageError if it could not begin."""
+    """Return the requested sweep. Raises UsageError if it could not start."""
     from league.lab.sweeps.plan import Sweep, parse_conditions, parse_seeds, plan_runs
     from league.training.loop.readiness import check_start
 
@@ -162,7 +159,7 @@ def _check_questions(commands: Sequence[str]) -> None:
         except UsageError as error:
             raise UsageError(f"--ask {command!r}: {error}") from None
         if "json" not in arguments:
-            raise UsageError(f"--ask {command!r} has no figures: only a command with --json answers.")
+            raise UsageError(f"--ask {command!r} has no figures: only commands with --json have them.")
         try:
             _check_names(arguments)
         except UsageError as error:
@@ -204,13 +201,13 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
     from league.lab.sweeps.plan import Sweep, extended, load_sweep, save_plan
 
     if not arguments.run_dir:
-        raise UsageError("--resume goes on with the sweep in --run-dir DIR: name its folder.")
+        raise UsageError("--resume continues the sweep in --run-dir DIR: name its folder.")
     folder = folder_to_fill(arguments.run_dir, "--run-dir")
     sweep = load_sweep(folder)
     if arguments.config is None and (arguments.set or arguments.condition or arguments.tokens or arguments.seeds):
         raise UsageError(
-            "--resume goes on with the sweep in --run-dir under its own settings. To add runs to it, name what is "
-            "trained too: league sweep PRESET --seeds 5-9 --resume --run-dir DIR"
+            "--resume continues the sweep in --run-dir under its own settings. To add runs to it, also name what to "
+            "train: league sweep PRESET --seeds 5-9 --resume --run-dir DIR"
         )
     if arguments.config is None:
         _check_questions(arguments.ask)
@@ -234,7 +231,7 @@ def _new_folder(stem: str, named: str | None) -> Path:
     folder = folder_to_fill(named, "--run-dir")
     if (folder / SWEEP_FILE).is_file():
         how = how_to_resume(folder)
-        raise UsageError(f"{folder} holds a sweep already. Go on with it ({how}), or choose another --run-dir.")
+        raise UsageError(f"{folder} already holds a sweep. Continue it ({how}), or choose another --run-dir.")
     check_unused(folder)
     return folder
 
@@ -254,7 +251,7 @@ def _tell(folder: Path, sweep: Sweep, console: Console) -> None:
     table = table_to_json(comparison) | ({} if sweep.tokens is None else {"iteration": None, "tokens": sweep.tokens})
     atomic_write(folder / TABLE_FILE, json.dumps(table, indent=1, allow_nan=False) + "\n")
     console.print(f"\nThis table is kept in {folder / TABLE_FILE}.", markup=False)
-    console.print(f"All curves beside each other:  league board {shlex.quote(str(folder))}", markup=False)
+    console.print(f"All curves side by side:  league board {shlex.quote(str(folder))}", markup=False)
 
 
 def print_table(comparison: RunComparison, at: str, console: Console) -> None:

@@ -50,10 +50,11 @@ def add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="GAME",
-        help="train this game in place of the preset's, with matches that fit its length; may be given several times",
+        help="train this game instead of the preset's, with as many matches as suit its length; may be given several "
+        "times",
     )
-    parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept (default: a new folder under runs/)")
-    parser.add_argument("--seed", type=SEED, metavar="N", help="every stream of randomness derives from it")
+    parser.add_argument("--run-dir", metavar="DIR", help="where to keep the run (default: a new folder under runs/)")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="seed of every stream of randomness")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
@@ -63,7 +64,7 @@ def add_arguments(parser: Parser) -> None:
         dest="from_iteration",
         type=int,
         metavar="N",
-        help="with --resume: go back to the state that was saved after iteration N, as where a newer one is damaged",
+        help="with --resume: go back to the state saved after iteration N, for example if a newer one is damaged",
     )
     parser.add_argument(
         "--cluster",
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             run_follower(rendezvous)
             return 0
     if arguments.from_iteration is not None and not arguments.resume:
-        raise UsageError("--from goes back to a saved state of a run that is resumed: add --resume.")
+        raise UsageError("--from goes back to a saved state of a run to resume: add --resume.")
     chosen: list[str] = []
     if arguments.resume:
         run_dir = _run_to_resume(arguments)
@@ -155,7 +156,7 @@ def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console)
     except KeyboardInterrupt:
         if not (run_dir / CONFIG_FILE).is_file():  # stopped before there was a run
             raise
-        _print_how_to_resume("Stopped at once; what the iteration in progress did is lost. To go on:", run_dir, console)
+        _print_how_to_resume("Stopped at once; the iteration in progress is lost. To go on:", run_dir, console)
         return 130
     for line in format_usage(outcome.usage):
         console.print(line, markup=False)
@@ -187,8 +188,8 @@ def _run_to_resume(arguments: argparse.Namespace) -> Path:
 
     if arguments.set or arguments.game or arguments.seed is not None:
         raise UsageError(
-            "--resume goes on with the configuration that the run began with, so that it ends as if it had never "
-            "stopped. Leave --set, --game and --seed out, or begin a new run."
+            "--resume continues with the run's own configuration, so that it ends as if it had never stopped. Leave "
+            "out --set, --game and --seed, or start a new run."
         )
     if arguments.run_dir is not None:
         return folder_to_fill(arguments.run_dir, "--run-dir")
@@ -228,12 +229,12 @@ def _print_results(run: Run, console: Console) -> None:
     pretrained = run.config.pretrained(policy_names(run.config, run_roles(run.config)))
     if pretrained and (sentence := utilisation_sentence(read_metrics(run.path))):
         learned.append(sentence)
-    name = shlex.quote(str(run.path))
+    name, options = shlex.quote(str(run.path)), plugins.as_options()
     console.print("\nWhat was learned", style="bold")
     for line in learned[:MOST_LEARNED]:
         console.print(f"  {line}", markup=False)
     if len(learned) > MOST_LEARNED:
-        console.print(f"  … and {len(learned) - MOST_LEARNED} lines more: league report {name}", markup=False)
+        console.print(f"  … and {len(learned) - MOST_LEARNED} more lines: league report {name}{options}", markup=False)
     first = next(iter(run.config.games))
     game = shlex.quote(short_name(first))
     has_tables = any(f"{first}/mixture_exploitability" in line for line in read_metrics(run.path))  # else it is refused
@@ -246,7 +247,7 @@ def _print_results(run: Run, console: Console) -> None:
         *([] if opens_matches else [f"league play --game {game} --against {name}"]),
         f"league board {name}",
     ):
-        console.print(f"  {command}", markup=False)
+        console.print(f"  {command}{options}", markup=False)
 
 
 def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
@@ -281,7 +282,7 @@ def _judged(changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
     """Yield a sentence on the judge, if there is one and the truth is known."""
     if agreement := changes.get("judge/agreement"):
         bias = changes.get("judge/position_bias")
-        leaning = f"; its leaning to who is shown first {_change(bias)}" if bias else ""
+        leaning = f"; its bias towards whoever is shown first {_change(bias)}" if bias else ""
         yield f"share of verdicts that agree with the truth {_change(agreement)}{leaning}"
 
 
@@ -373,7 +374,7 @@ def _game_value_note(spec: GameSpec) -> str:
 
 
 def print_suite(run: Run, console: Console) -> None:
-    """Play the matches of a run's suite, unless they are played, and print their table; nothing for no suite."""
+    """Play the remaining matches of a run's suite, if it has one, and print their table."""
     from league.lab.comparisons.before_and_after import changes
 
     settings = run.config.evaluation

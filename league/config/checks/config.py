@@ -35,11 +35,13 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     _check_role_keys(config, names)
     for name in set(config.programs.roles) & set(config.roles.player):
         raise UsageError(
-            f"programs.roles lets a program take the turns of {name}, and roles.player gives it to "
+            f"programs.roles lets a program play {name}, but roles.player gives it to "
             f"{config.roles.player[name]!r}, which is not trained. Keep one of them."
         )
     if config.evaluation.suite_matches and config.evaluation.suite is None:
-        raise UsageError("evaluation.suite_matches needs a suite. Set evaluation.suite, as mars, or leave it out.")
+        raise UsageError(
+            "evaluation.suite_matches needs a suite. Set evaluation.suite, for example to mars, or leave it out."
+        )
     if config.evaluation.suite is not None:
         check_training(config.evaluation.suite, with_submatches(config.games), config.evaluation.train_on_held_out)
     _check_distilling(config)
@@ -95,11 +97,12 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
         if name in config.roles.policy:
             raise UsageError(
                 f"{name} has a policy, {config.roles.policy[name]!r}, in roles.policy and a player, {player!r}, in "
-                "roles.player. Keep one of them: a given player is not trained."
+                "roles.player. Keep one of them: a fixed player is not trained."
             )
         if player in bound or player in config.policies:
             raise UsageError(
-                f"roles.player gives {name} to {player!r}, which is the name of a policy of this run too. Rename the "
+                f"roles.player gives {name} to {player!r}, which is also the name of a policy of this run. Rename the "
+                ""
                 "policy; to let a policy of the run play a role, use roles.policy."
             )
         game = name.rpartition("/")[0]
@@ -114,11 +117,12 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
 
 
 def _check_distilling(config: RunConfig) -> None:
-    """Refuse distillation between two snapshots, and beside an engine that fills the GPU."""
+    """Refuse distillation between two snapshots, or next to an engine that fills the GPU."""
     every, frozen = config.distil_every, config.snapshot_every
     if every % frozen:
         raise UsageError(
-            f"distil_every = {every} is no multiple of snapshot_every = {frozen}: a mixture changes when snapshots are "
+            f"distil_every = {every} is not a multiple of snapshot_every = {frozen}: a mixture changes when snapshots "
+            "are "
             f"frozen. Set it to {max(every - every % frozen, frozen)}."
         )
     if every and not config.engine.in_process:
@@ -136,8 +140,8 @@ def _check_gate(config: RunConfig, roles: Roles, bound: set[str]) -> None:
     gate = "evaluation.gate" if settings.gate is not None else "evaluation.gate_flips"
     if settings.gate_until_decided and settings.gate is not None and settings.gate <= 0.5:
         raise UsageError(
-            "evaluation.gate_until_decided stops when the gate's confidence is reached, and evaluation.gate = 0.5 asks "
-            "for none. Set it above 0.5, as 0.95."
+            "evaluation.gate_until_decided stops when the gate's confidence is reached, but evaluation.gate = 0.5 "
+            "requires none. Set it above 0.5, for example to 0.95."
         )
     matches = config.evaluation.matches
     for policy in sorted(bound):
@@ -150,19 +154,20 @@ def _check_gate(config: RunConfig, roles: Roles, bound: set[str]) -> None:
             )
         if sum(-(-matches // (seat_count + 1)) for seat_count in seats if seat_count) < 2:
             raise UsageError(
-                f"{gate} compares {policy} with its last snapshot by two deals at least, for which "
-                f"evaluation.matches = {matches} is too few. Set it to {needed} or more: hundreds, for small gains."
+                f"{gate} compares {policy} with its last snapshot on at least two deals, for which "
+                f"evaluation.matches = {matches} is too few. Set it to {needed} or more; small gains need hundreds."
             )
 
 
 def _check_policies(config: RunConfig, bound: set[str]) -> None:
     for name, policy in config.policies.items():
         if name not in bound and policy.bound:
-            hint = "No role binds to it: set roles.policy, or give it the league_role of an exploiter or a partner."
+            hint = "No role is bound to it: set roles.policy, or give it the league_role of an exploiter or a partner."
             raise unknown_name("policy", name, bound, hint)
         if name in bound and not policy.bound:
             raise UsageError(
-                f"policies.{name}.league_role = {policy.league_role!r}, but a role binds to {name}. Exploiters and "
+                f"policies.{name}.league_role = {policy.league_role!r}, but a role is bound to {name}. Exploiters and "
+                ""
                 "partners take every seat and are bound to none: leave it out of roles.policy, or set "
                 "league_role = 'main'."
             )
@@ -190,19 +195,19 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
             f"leaves the main policies no match. Set it below {1 / len(exploiters):.3g}."
         )
     if exploiters and all(sum(not role.fixed for role in game_roles) < 2 for game_roles in roles.values()):
-        seat = "one seat that is given to no player" if config.roles.player else "one seat"
+        seat = "one seat without a fixed player" if config.roles.player else "one seat"
         raise UsageError(
-            f"{_listed(exploiters)} can exploit nobody, and be nobody's partner: every game of the run has {seat}."
+            f"{_listed(exploiters)} have nobody to exploit and no partner: every game of the run has {seat}."
         )
     if exploiters and not any(config.model_of(name) == config.model for name in bound_policies(roles)):
         raise UsageError(
-            f"{_listed(exploiters)} begins from [model], but no policy that they meet does: each has a model "
-            "of its own (policies.NAME.model). Set [model] to what one of them has."
+            f"{_listed(exploiters)} starts from [model], but no policy that they meet does: each has its own "
+            "model (policies.NAME.model). Set [model] to what one of them has."
         )
     if config.exploiters.freeze_from > config.exploiters.freeze_after:
         raise UsageError(
             f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "
-            f"{config.exploiters.freeze_after}. Set it to that or less."
+            f"{config.exploiters.freeze_after}. Set it no higher."
         )
 
 

@@ -65,7 +65,7 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
         if estimator.kind not in needs:
             fit = [candidate for candidate, entry in ESTIMATORS.loaded().items() if entry.kind in needs]
             raise UsageError(
-                f"Credit rule {rule!r} of {game}/{role.name} cannot use what the estimator {name!r} says of turns. Set "
+                f"Credit rule {rule!r} of {game}/{role.name} cannot use the turn values of the estimator {name!r}. Set "
                 f"values.estimator to one of {', '.join(fit)}, or another credit.rule."
             )
         if estimator.check is not None:
@@ -104,19 +104,19 @@ def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
     if not valued:
         ask = ", ".join(name for name, rule in RULES.items() if Need.VALUES in rule.needs)
         raise UsageError(
-            f"critic.sees = {sees}, but no role's rule asks a critic. Set credit.rule to one that does ({ask}), or "
+            f"critic.sees = {sees}, but no role's rule uses a critic. Set credit.rule to one that does ({ask}), or "
             "leave critic.sees out."
         )
     for game, _ in valued:
         if make_game(game).spec.submatch_games:
             raise UsageError(
-                f"critic.sees = {sees}: {game} opens other matches, so that what its seats were shown cannot be told "
+                f"critic.sees = {sees}: {game} opens other matches, so what its seats were shown cannot be recovered "
                 "from a match's record. Leave critic.sees out."
             )
     if not any(seen(make_game(game), role.seat, sees) for game, role in valued):
         raise UsageError(
             f"critic.sees = {sees} shows the critic nothing more in {', '.join(dict.fromkeys(g for g, _ in valued))}: "
-            "there is nothing such, or the game does not tell it (games.privileged). Leave critic.sees out."
+            "there is no such information, or the game does not provide it (games.privileged). Leave critic.sees out."
         )
 
 
@@ -126,8 +126,8 @@ def _check_own_settings(config: RunConfig, game: str, roles: tuple[Role, ...]) -
         name = config.credit.rule_for(game, role.name)
         if config.credit.settings_for(game, role.name) is not None and RULES[name].across_roles:
             raise UsageError(
-                f"Credit rule {name!r} of {game}/{role.name} looks at other roles' matches too, so no role can have "
-                f"settings of its own. Set [credit.{name}] for all of them, and leave credit.settings out."
+                f"Credit rule {name!r} of {game}/{role.name} also looks at other roles' matches, so no role can have "
+                f"its own settings. Set [credit.{name}] for all of them, and leave credit.settings out."
             )
 
 

@@ -25,7 +25,7 @@ from roles.slots import RULES
 
 
 def check_shaping(config: RunConfig, roles: Roles) -> None:
-    """Raise UsageError, with what to set instead, for shaping rewards that nobody could earn."""
+    """Raise UsageError, with what to set instead, for shaping rewards that no seat could earn."""
     preferred, size = config.shaping.preferred, config.matchmaking.group_size
     if preferred.on and size < 2:
         raise UsageError(
@@ -71,7 +71,8 @@ def check_beliefs(config: RunConfig, roles: Roles) -> None:
     if config.beliefs.speaking.on and not turns:
         raise UsageError(
             "beliefs.speaking.weight pays for what each speech changes, but the probes of "
-            f"{', '.join(judged)} are asked at the ends of a match only. Give one when = 'turns', or set it to 0."
+            f"{', '.join(judged)} are asked only at the start and end of a match. Give one of them when = 'turns', or "
+            "set the weight to 0."
         )
 
 
@@ -84,17 +85,17 @@ def check_prediction(config: RunConfig, roles: Roles) -> None:
         for game, _ in learning:
             if make_game(game).spec.submatch_games:
                 raise UsageError(
-                    f"prediction.replies.weight: {game} opens other matches, so that what its seats were shown cannot "
-                    "be told from a match's record. Set it to 0 in prediction.replies.roles for its roles."
+                    f"prediction.replies.weight: {game} opens other matches, so what its seats were shown cannot "
+                    "be recovered from a match's record. Set it to 0 in prediction.replies.roles for its roles."
                 )
         if learning and all(make_game(game).spec.seats == 1 for game, _ in learning):
-            raise UsageError("prediction.replies.weight: no role that learns plays beside another. Set it to 0.")
+            raise UsageError("prediction.replies.weight: no learning role plays with another. Set it to 0.")
     if tools.on and not any(role.tools and tools.factor(game, role.name) for game, role in trained):
-        raise UsageError("prediction.tools.weight: no role that learns has a tool. Set it to 0, or roles.cards.")
+        raise UsageError("prediction.tools.weight: no learning role has a tool. Set it to 0, or roles.cards.")
 
 
 def check_discounts(config: RunConfig, game: str, roles: Sequence[Role]) -> None:
-    """Raise UsageError for a discount below 1 with potentials or forks, whose promises hold without one."""
+    """Raise UsageError for a discount below 1 with potentials or forks, whose guarantees need no discount."""
     on = [f"beliefs.{name}.potential" for name, term in config.beliefs.potentials.items() if term.on and term.potential]
     on += ["branching.rule"] if config.branching.rule is not None else []
     for role in roles:
@@ -104,8 +105,9 @@ def check_discounts(config: RunConfig, game: str, roles: Sequence[Role]) -> None
         if on and gamma < 1.0 and not role.fixed:
             raise UsageError(
                 f"credit.{rule}.gamma = {gamma:g} of {game}/{role.name} discounts later rewards, and "
-                f"{' and '.join(on)} keeps what is best to learn only without a discount: what is paid back later "
-                f"would weigh less. Set credit.{rule}.gamma = 1, or leave the other out."
+                f"{' and '.join(on)} leaves the optimal policy unchanged only without a discount: what is paid back "
+                "later "
+                f"would count less. Set credit.{rule}.gamma = 1, or leave the other out."
             )
 
 
@@ -123,7 +125,7 @@ def check_branching(config: RunConfig, game: str, roles: Sequence[Role]) -> None
             )
     if any(role.tools for role in roles):
         raise UsageError(
-            f"branching.rule = {settings.rule!r} takes matches up from their middle, but those of {game} call tools. "
+            f"branching.rule = {settings.rule!r} continues matches from their middle, but those of {game} call tools. "
             "Leave branching out."
         )
     if config.matchmaking.tree:
@@ -160,23 +162,27 @@ def check_curriculum(config: RunConfig, roles: Roles) -> None:
         spec = make_game(game).spec
         if not math.isfinite(spec.max_return - spec.min_return):
             raise UsageError(
-                f"curriculum.matches = {settings.matches} judges games by where a return lies in their range, and that "
-                f"of {game} has no end. Leave the game out, or set curriculum.matches = 0."
+                f"curriculum.matches = {settings.matches} judges games by where a return lies in their range, but "
+                "that "
+                f"of {game} is unbounded. Leave the game out, or set curriculum.matches = 0."
             )
         if settings.filter and game_config.every != 1:
             raise UsageError(
-                f"games.{game}.every = {game_config.every}, but the curriculum says when a game is played. Leave every "
+                f"games.{game}.every = {game_config.every}, but the curriculum decides when a game is played. Leave "
+                "every "
                 "out, or set curriculum.filter = false."
             )
     if settings.filter and config.branching.rule is not None:
         raise UsageError(
-            f"branching.rule = {config.branching.rule!r} has a budget for each game's own matches, and the curriculum "
-            "gives a game those of others. Leave one of them out, or set curriculum.filter = false."
+            f"branching.rule = {config.branching.rule!r} has a budget for each game's own matches, but the curriculum "
+            ""
+            "gives one game's matches to another. Leave one of them out, or set curriculum.filter = false."
         )
     if 0 < settings.most_matches < (needed := matches_to_judge(config, roles)):
         raise UsageError(
-            f"curriculum.most_matches = {settings.most_matches} is less than the {needed} matches that judge the games "
-            "once. Set it to that or more, or curriculum.matches to fewer."
+            f"curriculum.most_matches = {settings.most_matches} is less than the {needed} matches that judge the "
+            "games "
+            "once. Raise it to that or more, or lower curriculum.matches."
         )
 
 
@@ -203,17 +209,20 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
         )
     if objective.distill and SELF in (teacher.player, *teacher.players.values()) and not teacher.sees:
         raise UsageError(
-            "teacher 'self' is the policy in training, and says what it would reply anyway, unless it is shown more. "
+            "teacher 'self' is the policy in training, and would teach only what it replies anyway, unless it is "
+            "shown more. "
             "Set teacher.sees, for example ['hidden'], or name another player."
         )
     preferring = [name for name, loss in surrogates_of(config).items() if LossNeed.ADVANTAGES not in loss.needs]
     if objective.policy_gradient != 1.0 and preferring:
         raise UsageError(
-            f"objective.policy_gradient = {objective.policy_gradient:g} weighs advantages, and {preferring[0]} prefers "
-            "replies instead of having any. Set it to 1, or take another objective.name."
+            f"objective.policy_gradient = {objective.policy_gradient:g} weights advantages, but {preferring[0]} "
+            "prefers "
+            "one reply to another and has none. Set it to 1, or choose another objective.name."
         )
     if objective.policy_gradient == 0.0 and not (objective.distill or config.imitation.weight):
         raise UsageError(
-            "objective.policy_gradient = 0 learns nothing from returns, and there is nothing else to learn. Set it "
+            "objective.policy_gradient = 0 learns nothing from returns, and there is nothing else to learn from. Set "
+            "it "
             "above 0, or give objective.distill or imitation.weight a value."
         )

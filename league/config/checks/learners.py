@@ -24,33 +24,36 @@ def check_async_learners(config: RunConfig, bound: set[str]) -> None:
     if config.checkpoint_every > 1 and settings.streams:
         raise UsageError(
             f"checkpoint_every = {config.checkpoint_every}: a stream saves its state after every iteration, because a "
-            "run that was killed plays lost matches again with the weights that they had, and only saved states have "
-            "those of each version. Set it to 1, or async_learners.mode to another."
+            ""
+            "killed run replays lost matches with the weights that they had, and only saved states hold "
+            "every version of them. Set it to 1, or choose another async_learners.mode."
         )
     if settings.processes == "none" and not settings.streams:
         if settings.max_staleness:
             raise UsageError(
                 f"async_learners.max_staleness = {settings.max_staleness} lets play run ahead of learners, but "
-                "async_learners.processes = 'none': there are none. Set it to 'each', or max_staleness to 0."
+                "async_learners.processes = 'none': there are no learner processes. Set it to 'each', or "
+                "max_staleness to 0."
             )
         return
     if config.league_roles and settings.processes != "none":
         raise UsageError(
-            f"Exploiters and partners ({', '.join(sorted(config.league_roles))}) learn in the process that plays: it "
+            f"Exploiters and partners ({', '.join(sorted(config.league_roles))}) learn in the process that plays, "
+            "which "
             "has the results of their matches. Leave them out, or set async_learners.processes = 'none'."
         )
     if config.matchmaking.response_from != "newest" and settings.processes != "none":
         raise UsageError(
-            f"matchmaking.response_from = {config.matchmaking.response_from!r} takes policies back to older weights "
+            f"matchmaking.response_from = {config.matchmaking.response_from!r} returns policies to older weights "
             "depending on the results of their matches, which a learner process does not have. Set it to 'newest', or "
             "async_learners.processes to 'none'."
         )
     older = settings.batches_ahead if settings.streams else settings.max_staleness
     if older and config.objective.truncate is None and config.objective.mismatch == "truncate":
         raise UsageError(
-            f"async_learners.max_staleness = {older} trains on replies that older weights drew, so "
-            "they need importance weights: set objective.truncate (2 is usual), and optimizer.max_gap to what the "
-            "log-probs may move in that time (1 nat, say)."
+            f"async_learners.max_staleness = {older} trains on replies that older weights drew, which "
+            "need importance weights: set objective.truncate (2 is usual), and optimizer.max_gap to how far "
+            "log-probs may move in that time (say, 1 nat)."
         )
     if isinstance(settings.processes, dict):
         _check_names(settings.processes, {name for name in bound if not config.policy(name).frozen})
@@ -77,13 +80,13 @@ def _check_mode(config: RunConfig) -> None:
         (f"{', '.join(opening)}: its matches open others", bool(opening)),
         ("programs.roles: programs take turns with the newest weights", bool(config.programs.roles)),
         ("exploiters and partners: they are reset between iterations", bool(config.league_roles)),
-        ("matchmaking.response_from: policies are taken back", config.matchmaking.response_from != "newest"),
+        ("matchmaking.response_from: policies return to older weights", config.matchmaking.response_from != "newest"),
         ("starts.rule: starts are drawn from results as they come", bool(config.starts.rule)),
     )
     for what, is_set in without:
         if is_set:
             raise UsageError(
-                f"async_learners.mode = 'stream' does not go with {what}. Leave it out, or set mode = 'ahead'."
+                f"async_learners.mode = 'stream' cannot be combined with {what}. Leave it out, or set mode = 'ahead'."
             )
 
 
@@ -92,11 +95,14 @@ def _check_names(learners: dict[str, tuple[str, ...]], trained: set[str]) -> Non
     for learner, policies in learners.items():
         if not learner.isidentifier():
             raise UsageError(
-                f"A learner process cannot be named {learner!r}: its folder has that name. Use letters, digits and '_'."
+                f"A learner process cannot be named {learner!r}: that name is reserved for a folder. Use letters, "
+                "digits and '_'."
             )
         for name in policies:
             if name not in trained:
-                hint = f"async_learners.processes.{learner} takes policies that roles bind to and that are trained."
+                hint = (
+                    f"async_learners.processes.{learner} takes policies that are trained and have roles bound to them."
+                )
                 raise unknown_name("trained policy", name, trained, hint)
     times = Counter(name for policies in learners.values() for name in policies)
     wrong = sorted(name for name in trained if times[name] != 1)
@@ -132,7 +138,7 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
     for name, on, without in adding:
         if optimizer.sharded and on:
             raise UsageError(
-                f"{name} adds passes to an update, which processes with shards (optimizer.sharded) could not make in "
+                f"{name} adds passes to an update, which sharded processes (optimizer.sharded) could not make in "
                 f"step. Set optimizer.sharded = false, or {without}."
             )
     masked = sorted(
@@ -175,7 +181,7 @@ def _only_speaks(name: str, seat: int) -> bool:
 
 
 def check_settling(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
-    """Raise UsageError, with what to set instead, for settings that do not go together."""
+    """Raise UsageError, with what to set instead, for settings that cannot be combined."""
     for name, game in config.games.items():
         if config.objective.schedule == "mmd" and game.entropy_end is not None:
             raise UsageError(
@@ -193,8 +199,8 @@ def _check_rewards(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> 
     """Refuse log-ratio rewards where the ratios are not known."""
     if config.async_learners.processes != "none":
         raise UsageError(
-            "objective.magnet_rule = 'rewards' compares the replies of all seats with their magnets, and a learner "
-            "process has its own policies only. Set it to 'loss', or async_learners.processes = 'none'."
+            "objective.magnet_rule = 'rewards' compares the replies of all seats with their magnets, but a learner "
+            "process has only its own policies. Set it to 'loss', or async_learners.processes = 'none'."
         )
     for game, game_roles in roles.items():
         for role in game_roles:
@@ -211,7 +217,7 @@ def _check_average(config: RunConfig, name: str) -> None:
     if config.evaluation.gate is not None:
         raise UsageError(
             f"evaluation.gate compares the weights in training with the last snapshot, but {setting} freezes their "
-            "running mean. Leave one of the two out."
+            "running mean. Leave one of them out."
         )
     alone = [game for game in config.games if make_game(game).spec.seats == 1]
     if alone and config.evaluation.matches:

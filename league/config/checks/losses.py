@@ -38,7 +38,7 @@ def check_losses(config: RunConfig, facts: CreditFacts) -> None:
     for name, entry in surrogates_of(config).items():
         if LossNeed.SCORES in entry.needs and config.optimizer.sharded:
             raise UsageError(
-                f"Objective {name!r} adds passes to an update, which processes with shards (optimizer.sharded) could "
+                f"Objective {name!r} adds passes to an update, which sharded processes (optimizer.sharded) could "
                 "not make in step. Set optimizer.sharded = false, or take another objective.name."
             )
         if entry.check is not None:

@@ -60,10 +60,12 @@ class Audit:
     """
 
     def __init__(self, names: Sequence[str], engines: Engines, *, minutes: float, replies: int | None = None) -> None:
-        """Resolve the players and make the plan. Raises UsageError for a player that is named twice or is none."""
+        """Resolve the players and make the plan. Raises UsageError for a player that is named twice or does not
+        exist.
+        """
         if len({*names}) < len(names):
             raise UsageError(
-                f"One of {', '.join(names)} is named twice. Every player is met under a second name anyway, to see "
+                f"One of {', '.join(names)} is named twice. Every player already plays under a second name, to check "
                 "that no difference is found where there is none: name each once."
             )
         self.names, self._engines, self._replies = tuple(names), engines, replies
@@ -79,7 +81,7 @@ class Audit:
         self._results = _Results()
 
     def run(self, say: Callable[[str], None] = lambda _: None) -> AuditReport:
-        """Do what is planned, and ``say`` each task before it begins; one that would begin too late is left."""
+        """Carry out the plan, and ``say`` each task before it starts; a task that would start too late is skipped."""
         unfinished = []
         for planned in self.plan.tasks:
             if time.monotonic() - self._begun > self.plan.minutes * 60.0:
@@ -163,8 +165,8 @@ class _Results:
 def checkpoints_of(name: str) -> tuple[str, ...]:
     """Return a run's checkpoints, oldest first, with the run itself, which is its newest, last.
 
-    They are ``CHECKPOINTS`` earlier ones at most, spread over the run. A player that is no run, one snapshot, and a run
-    with several policies, of which none is earlier than another, have no line but themselves.
+    There are at most ``CHECKPOINTS`` earlier ones, spread over the run. Players that are not runs, single snapshots,
+    and runs with several policies, none of which is earlier than another, have no other checkpoints.
     """
     path = None if "@" in name else find_run(name)
     if path is None:
@@ -180,5 +182,7 @@ def checkpoints_of(name: str) -> tuple[str, ...]:
 
 
 def planted_leads(one: Field) -> bool:
-    """Return whether the planted player has the greatest mean margin of a field, which would rank nothing but luck."""
+    """Return whether the planted player has the greatest mean margin of a field, which would mean that the field ranks
+    luck alone.
+    """
     return PLANTED in one.ranked and len(one.ranked) > 1 and one.leader == PLANTED

@@ -66,10 +66,13 @@ def _progress(report: AuditReport) -> Iterator[Finding]:
         clear = [cycle for cycle in one.cycles if is_clear(one, cycle)]
         round_about |= bool(clear)
         for cycle in clear[:SHOWN]:
-            text = f"Players go round in {one.spec.alias}: {cycle}; the narrowest win is {number(cycle.margin)} a match"
+            text = (
+                f"Players form a cycle in {one.spec.alias}: {cycle}; the narrowest win is {number(cycle.margin)} a "
+                "match"
+            )
             yield Finding(f"{text}.", False)
     if report.fields and not round_about:
-        yield Finding("Nobody goes round by more than a trace: in each game the players can be ranked.", True)
+        yield Finding("There is no cycle worth mentioning: in each game the players can be ranked.", True)
 
 
 def _forfeits(report: AuditReport) -> Iterator[Finding]:
@@ -83,7 +86,7 @@ def _forfeits(report: AuditReport) -> Iterator[Finding]:
             text += f", and {interval(one.lead_unforfeited)} in the {one.unforfeited} matches that nobody forfeits"
         yield Finding(f"{text}.", False)
     if report.forfeits and not failing:
-        yield Finding("Nobody forfeits a match, so no result is one of rule-breaking.", True)
+        yield Finding("Nobody forfeits a match, so no result is due to rule-breaking.", True)
 
 
 def _labels(report: AuditReport) -> Iterator[Finding]:
@@ -105,7 +108,7 @@ def _seats(report: AuditReport) -> Iterator[Finding]:
         off = [(one.values[0] - (one.value or 0.0), one) for one in own]
         parts = [f"{number(gap, True)} in {one.spec.alias}" for gap, one in off if abs(gap) >= TRACE]
         if parts:
-            text = f"Against itself {player} gets in the first seat, beside what perfect play gets there: "
+            text = f"Against itself {player} gets in the first seat, compared with perfect play: "
             yield Finding(f"{text}{', '.join(parts)}.", None)
         elif own:
             yield Finding(f"Against itself {player} gets in the first seat what perfect play gets there.", None)
@@ -117,7 +120,7 @@ def _controls(report: AuditReport) -> Iterator[Finding]:
     if differing:
         who = ", ".join(f"{one.player} in {one.spec.alias} by {interval(one.lead)}" for one in differing)
         text = f"Null control: in {len(differing)} of {len(report.controls)} a player seems to differ from itself "
-        text += f"({who}). At 95 % so many or more come by chance with probability {chance:.2f}"
+        text += f"({who}). At 95 %, this many or more arise by chance with probability {chance:.2f}"
         yield Finding(f"{text}{': trust no result here' if chance < RARE else ''}.", chance >= RARE)
     elif report.controls:
         yield Finding("Null control: no player differs from itself under another name.", True)
@@ -130,14 +133,14 @@ def _controls(report: AuditReport) -> Iterator[Finding]:
     for forfeit in report.forfeits:
         high = forfeit.lead.high
         if forfeit.opponent == PLANTED and high is not None and high < 0.0 and forfeit.forfeited:
-            text = f"{PLANTED} beats {forfeit.player} in {forfeit.spec.alias}, where that forfeits: it loses by form."
+            text = f"{PLANTED} beats {forfeit.player} in {forfeit.spec.alias}, which forfeits there: it loses on form."
             yield Finding(text, False)
     if report.fields and not leading:
         yield Finding(f"The planted player, {PLANTED}, which never errs and has no skill, leads nowhere.", True)
 
 
 def chance_of(found: int, controls: int) -> float:
-    """Return the probability that so many or more of some controls find a difference at 95 % where there is none."""
+    """Return the probability that this many controls or more find a difference at 95 % where there is none."""
     numbers = range(found, controls + 1)
     return math.fsum(math.comb(controls, number) * 0.05**number * 0.95 ** (controls - number) for number in numbers)
 
@@ -148,7 +151,7 @@ def is_clear(met: Field, cycle: Cycle) -> bool:
 
 
 def reads_labels(effect: EditEffect) -> bool:
-    """Return whether an edit moves a strategy by more than noise, and by more than can be neglected."""
+    """Return whether an edit moves a strategy by more than noise and more than a negligible amount."""
     return effect.moved - effect.noise > MOVED
 
 

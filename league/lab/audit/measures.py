@@ -1,4 +1,4 @@
-"""What an audit measures, as records, and how each follows from tables and matches. Nothing here asks a player."""
+"""What an audit measures, as records, and how each follows from tables and matches. Nothing here queries a player."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRAWS = 100  # tables by which the error of a margin from sampled replies is tak
 
 
 class Field(NamedTuple):
-    """All audited players in one zero-sum game of two, each against each."""
+    """All audited players in one two-seat zero-sum game, each against each."""
 
     spec: GameSpec
     players: tuple[str, ...]  # [N]
@@ -98,7 +98,7 @@ class Control(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether a difference was found where there is none: at 95 %, in one of twenty."""
+        """Whether a difference was found where there is none: at 95 %, one in twenty."""
         low, high = self.lead.low, self.lead.high
         return low is not None and high is not None and not low <= 0.0 <= high
 
@@ -234,5 +234,7 @@ def _role_of(episode: Episode, seat: int) -> str:
 
 
 def _own_turns(episode: Episode, seat: int) -> int:
-    """Return the number of the turn at which a seat failed, its own turns counted from 1; a retry is no turn."""
+    """Return the number of the turn at which a seat failed, its own turns counted from 1; a retry does not count as a
+    turn.
+    """
     return sum(turn.seat == seat and turn.action is not None for turn in episode.turns) + 1

@@ -1,7 +1,6 @@
-"""The plan of an audit: what is measured, in order of worth, what it takes, and what does not fit into the minutes.
-
-It is made before anything is asked, from how long a player takes for a few positions. So the same audit of the same
-player measures the same, however the machine's other work goes, and an endpoint's cost is known beforehand.
+"""The plan of an audit: what is measured, in order of value, how long it takes, and what does not fit into the minutes.
+It is made before any measurement, from the time that a player takes for a few positions. So the same audit of the same
+player measures the same things, whatever else the machine does, and an endpoint's cost is known beforehand.
 """
 
 from __future__ import annotations
@@ -89,14 +88,14 @@ class Plan(NamedTuple):
         return sum(planned.seconds for planned in self.tasks)
 
     def costs(self) -> list[AskingCost]:
-        """Return what each endpoint is asked altogether."""
+        """Return the total of requests to each endpoint."""
         totals: dict[str, AskingCost] = {}
         for cost in itertools.chain.from_iterable(planned.costs for planned in self.tasks):
             totals[cost.player] = totals[cost.player].plus(cost) if cost.player in totals else cost
         return list(totals.values())
 
     def sentences(self) -> list[str]:
-        """Return the plan for people: how long, what is left out, and what each endpoint is asked."""
+        """Return the plan for people: how long, what is left out, and the requests to each endpoint."""
         lines = [f"{len(self.tasks)} measurements, about {self.seconds / 60:.1f} of at most {self.minutes:g} minutes."]
         lines += [
             f"Left out, as it would take {planned.seconds / 60:.1f} minutes more: {planned.task}."
@@ -113,7 +112,7 @@ class Pace(NamedTuple):
 
 
 def tasks_of(players: Sequence[str], checkpoints: Sequence[str]) -> Iterator[AuditTask]:
-    """Yield all that could be measured, the most worth first; ``checkpoints`` are earlier ones, of tables alone."""
+    """Yield all that could be measured, the most valuable first; ``checkpoints`` are earlier ones, of tables alone."""
     field = list(dict.fromkeys([*players, PLANTED]))
     pairs = [pair for pair in itertools.combinations(players, 2) if PLANTED not in pair]
     yield from (AuditTask(Kind.TABLE, GAMES[0], (name,)) for name in [*field, *checkpoints])

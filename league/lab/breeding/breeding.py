@@ -1,9 +1,9 @@
 """Breeding: a population of runs, generation by generation, each made from the last by a breeding rule.
 
 ``FOLDER/root`` is a run of one iteration that all members of ``FOLDER/g000`` continue, so that their weights share one
-beginning. After each generation ``breed.json`` lists its members, what each descends from, and the budget spent; a
-killed process resumes from it. A member whose training fails ranks last, and its slot continues the best. The elite is
-the best run so far: another replaces it only through the gate, so it never gets worse.
+origin. After each generation ``breed.json`` lists its members, what each descends from, and the budget spent; a killed
+process resumes from it. A member whose training fails ranks last, and its slot continues the best. The elite is the
+best run so far: another replaces it only through the gate, so it never gets worse.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Breeding:
         able = [member for member in members if _learned(member)]
         if not able:
             raise LearningFailed(
-                f"All members of {members[0].run.parent} failed, the last one so: {_failure(members[-1])} Change the "
+                f"All members of {members[0].run.parent} failed, the last with: {_failure(members[-1])} Change the "
                 f"settings in {self.folder / PLAN_FILE}, remove {members[0].run.parent}, and resume."
             )
         for first in able:
@@ -339,4 +339,4 @@ def _failure(member: Candidate) -> str:
 
 
 def _written(settings: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.3g}" for name, value in settings.items()) or "the settings as they are"
+    return ", ".join(f"{name} {value:.3g}" for name, value in settings.items()) or "the settings unchanged"

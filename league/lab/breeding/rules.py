@@ -36,7 +36,7 @@ def keep(slot: Slot) -> Descent:
 
 
 def revert(slot: Slot) -> Descent:
-    """Go back: a run that got worse restarts from where it stood a generation ago, and plays other matches.
+    """Go back: a run that got worse restarts from its state a generation ago, and plays other matches.
 
     It got worse if the gate finds that its predecessor was better.
     """
@@ -139,7 +139,7 @@ def cross(slot: Slot) -> Descent:
 
 
 def generations(slot: Slot) -> Descent:
-    """Begin each generation untrained, and let it imitate the play of the last generation's best, less and less.
+    """Start each generation untrained, and let it imitate the last generation's best players, less and less.
 
     Cultural transmission (Cook et al. 2024, arXiv 2406.00392): access to the last generation is annealed to zero, so
     a child keeps only behaviour that it can find by itself.
@@ -151,7 +151,7 @@ def generations(slot: Slot) -> Descent:
         slot.operations.root(candidate.run),
         Origin.RESET,
         (best.newest,),
-        f"begun anew, imitating the play of {best.newest} at first",
+        f"started from scratch, imitating the play of {best.newest} at first",
         imitate=slot.operations.played(best.run),
         reseed=True,
     )

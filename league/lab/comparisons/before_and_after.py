@@ -37,7 +37,7 @@ def suite_of(run: Run) -> Suite:
     """Return the run's own games and its suite's held-out games, with the opponents and matches of the run."""
     settings = run.config.evaluation
     if settings.suite is None:
-        raise UsageError(f"{run.path} has no evaluation.suite, so nothing is held out by which it could be evaluated.")
+        raise UsageError(f"{run.path} has no evaluation.suite, so no held-out games to evaluate it on.")
     return Suite(
         training=tuple(run.config.games),
         held_out=tuple(game for game in load_suite(settings.suite).held_out if game not in run.config.games),

@@ -1,4 +1,4 @@
-"""The hidden states of a frozen model where a seat is about to act, which a linear probe reads."""
+"""Hidden states of a frozen model when a seat is about to act, for a linear probe to read."""
 
 from __future__ import annotations
 

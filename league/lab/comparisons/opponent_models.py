@@ -1,4 +1,4 @@
-"""Models of the other player: predictions from a player's own observations, and play by its belief.
+"""Models of the other player: predictions from a player's own observations, and playing by that belief.
 
 The player meets each of the known types on the same deals in both seats. From some deals, predictors learn which type
 the other is and what it does next at each of the player's turns; they are tested on the other deals. In a small game
@@ -151,8 +151,8 @@ def _play(
         scheduled = schedule((player, kind), matches, seed)
         if scheduled[-1].deal + 1 < HELD_OUT:
             raise UsageError(
-                f"--matches {matches}: one deal of {HELD_OUT}, each played in both seats, is held out, so that "
-                f"{2 * HELD_OUT} matches are the least."
+                f"--matches {matches}: one deal in {HELD_OUT}, played in both seats, is held out, so at "
+                f"least {2 * HELD_OUT} matches are needed."
             )
         for match, episode in zip(scheduled, play_scheduled((player, kind), scheduled, on_episode), strict=True):
             seat = match.seating.index(A)
@@ -201,15 +201,13 @@ def _check(player: Player, types: Sequence[Player]) -> None:
     """Raise UsageError unless two types or more, of different names, can be met in a game of two seats."""
     spec, labels = player.spec, [kind.label for kind in types]
     if spec.seats != 2:
-        raise UsageError(
-            f"What a seat can know of whom it plays with is for games of two seats; {spec.alias} has {spec.seats}."
-        )
+        raise UsageError(f"Opponent models are for games of two seats; {spec.alias} has {spec.seats}.")
     if len(labels) < 2 or len(set(labels)) < len(labels):
         raise UsageError(
-            f"--against {' '.join(labels)}: name two different players or more, whom {player.label} is to tell apart."
+            f"--against {' '.join(labels)}: name two or more different players for {player.label} to tell apart."
         )
     if any(len(members) > 1 for members in player.members):
         raise UsageError(
-            f"{player.label} is a mixture, drawn again for each match, so it has no hidden states of its own. Name one "
+            f"{player.label} is a mixture, drawn again for each match, so it has no hidden states. Name one "
             "player, for example a snapshot of it."
         )

@@ -76,7 +76,7 @@ def pairings(suite: Suite, players: tuple[str, ...], engines: Engines) -> tuple[
                 possible += [Pairing(game, kind, player, opponent) for player in players]
     if not possible:
         reasons = "\n".join(dict.fromkeys(f"{item.player}: {item.reason}" for item in skipped))
-        raise UsageError(f"Of this suite nothing can be played.\n{reasons}")
+        raise UsageError(f"Nothing in this suite can be played.\n{reasons}")
     return possible, skipped
 
 

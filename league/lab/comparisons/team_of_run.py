@@ -41,7 +41,8 @@ def team_game(run: Run, named: str | None) -> GameSpec:
         return specs[name]
     if not fit:
         raise UsageError(
-            f"{run.path} has trained no game whose roles work together: it has {', '.join(map(short_name, specs))}."
+            f"{run.path} has not trained any game whose roles work together: it has "
+            f"{', '.join(map(short_name, specs))}."
         )
     if len(fit) > 1:
         raise UsageError(
@@ -85,7 +86,7 @@ def trained_apart(texts: Sequence[str], team: Team) -> dict[Place, str]:
         players[position] = player
     if len(others) > 1:
         raise UsageError(
-            f"--apart {' '.join(others)}: which roles are theirs? Write ROLE=RUN; the roles are "
+            f"--apart {' '.join(others)}: which roles do they play? Write ROLE=RUN; the roles are "
             f"{', '.join(team.roles.values())}."
         )
     default = others[0] if others else None

@@ -66,7 +66,7 @@ def check_margin(margin: float) -> None:
     """Raise UsageError for a margin that is not a share of a range."""
     if not 0.0 < margin < 1.0:
         raise UsageError(
-            f"--margin {margin:g}: it is a share of the range of the game's returns, above 0 and below 1, such as 0.05."
+            f"--margin {margin:g}: give a share of the range of the game's returns, above 0 and below 1, such as 0.05."
         )
 
 

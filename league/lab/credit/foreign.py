@@ -1,15 +1,16 @@
-"""Somebody else's advantage function as a credit rule: it gets the arrays of its own trainer, as it stands.
+"""An outside advantage function as a credit rule: unchanged, it gets the arrays of its own trainer.
 
-A batch's trajectories become the rows of a trainer. A turn is one sampled token, for a choice is one decision; between
-two turns of a seat stand ``GAP`` tokens of observation, whose mask is 0, and rows are padded on the right. A turn's
-reward is at its token. A group is one role's rows of one start. Arrays are torch's, of 32 bits, as in the trainers.
+A batch's trajectories become the rows of a trainer. A turn is one sampled token, because a choice is one decision;
+between two turns of a seat are ``GAP`` tokens of observation, whose mask is 0, and rows are padded on the right. A
+turn's reward is at its token. A group is one role's rows of one start. Arrays are torch's, of 32 bits, as in the
+trainers.
 
     verl      token_level_rewards, response_mask [N, T], index [N], values [N, T], gamma, lam -> [N, T], alone or first
     trl       rewards [N], group by group, num_generations, completion_mask [N, T] -> [N]
     prime_rl  inputs of one group: rollouts, completion_lengths, broadcast(), rewards [1, G] -> one a rollout or token
     league    trajectories, evidence, state, settings -> Credited, or one number for each turn
 
-A function asks for what it wants by the names of its parameters. ``values`` are the exact values of the turns.
+A function requests arrays by the names of its parameters. ``values`` are the exact values of the turns.
 """
 
 from __future__ import annotations
@@ -78,10 +79,10 @@ def token_of_turn(turns: int) -> Labels:
 def foreign_rule(function: Callable[..., Any], signature: str, name: str = "") -> RuleVariant:
     """Return a function of a trainer as a rule that can be measured.
 
-    Raises UsageError for a signature that is not known, and for a function that asks for what its trainer has not.
+    Raises UsageError for a signature that is not known, and for a function whose parameters its trainer cannot provide.
     """
     if signature not in SIGNATURES:
-        raise unknown_name("signature", signature, SIGNATURES, "It says whose arrays the function takes.")
+        raise unknown_name("signature", signature, SIGNATURES, "It says which library's arrays the function takes.")
     name = name or getattr(function, "__name__", "") or "function"
     if name in RULES:  # ours may be measured beside it
         name = f"{name} (given)"
@@ -89,7 +90,7 @@ def foreign_rule(function: Callable[..., Any], signature: str, name: str = "") -
         rule = function if isinstance(function, CreditRule) else CreditRule(_ours(name, function))
         return RuleVariant(name, rule, rule.settings())
     if not callable(function):
-        raise UsageError(f"{name} is {type(function).__name__}, and no function that returns advantages.")
+        raise UsageError(f"{name} is {type(function).__name__}, not a function that returns advantages.")
     asked = set(_parameters(name, function))
     needs = {Need.GROUPS} if signature != "verl" or asked & set(_GROUPED) else set()
     needs |= {Need.VALUES} if Need.VALUES in asked else set()
@@ -99,7 +100,7 @@ def foreign_rule(function: Callable[..., Any], signature: str, name: str = "") -
 
 
 def load_function(text: str) -> Callable[..., Any]:
-    """Import FILE.py and return its function, written ``FILE.py:NAME``; the person named the file, so it may run.
+    """Import FILE.py and return its function, written ``FILE.py:NAME``; the user named the file, so it may run.
 
     Raises UsageError for a file that is not there or cannot be imported, and for a name that it does not have.
     """
@@ -111,7 +112,7 @@ def load_function(text: str) -> Callable[..., Any]:
         raise UsageError(f"There is no file {written}: give the Python file that has {name}.")
     spec = importlib.util.spec_from_file_location(f"_given_{path.stem}", path.resolve())
     if spec is None or spec.loader is None:
-        raise UsageError(f"{written} is no Python file, whose name ends in .py.")
+        raise UsageError(f"{written} is not a Python file, whose name ends in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look up their own module
     _run(written, lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
@@ -226,7 +227,7 @@ def _rollout(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _parameters(name: str, function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return a function's parameters by name. Raises UsageError for one that cannot say them."""
+    """Return a function's parameters by name. Raises UsageError for one that has no signature."""
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
@@ -234,7 +235,7 @@ def _parameters(name: str, function: Callable[..., Any]) -> Mapping[str, inspect
 
 
 def _call(name: str, function: Callable[..., Any], offered: Mapping[str, Any]) -> Any:
-    """Call a function with what its parameters name. Raises UsageError for what is not offered, or goes wrong in it."""
+    """Call a function with what its parameters name. Raises UsageError for unknown parameters and for errors in it."""
     positional, by_name = [], {}
     for parameter in _parameters(name, function).values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -246,21 +247,21 @@ def _call(name: str, function: Callable[..., Any], offered: Mapping[str, Any]) -
                 by_name[parameter.name] = offered[parameter.name]
         elif parameter.default is parameter.empty:
             raise UsageError(
-                f"{name} asks for {parameter.name!r}, and is offered {', '.join(offered)}. Give the parameter a "
-                "default, or say with --signature (signature=) whose function it is."
+                f"{name} asks for {parameter.name!r}, but is offered {', '.join(offered)}. Give the parameter a "
+                "default, or name the function's library with --signature (signature=)."
             )
     return _run(name, lambda: function(*positional, **by_name))
 
 
 def _run(name: str, call: Callable[[], Any]) -> Any:
-    """Return what a stranger's code returns. Raises UsageError that says where it went wrong."""
+    """Return what outside code returns. Raises UsageError that says where it failed."""
     try:
         return call()
     except SystemExit as error:
         raise UsageError(f"{name} ended the program (sys.exit) where it should have returned.") from error
     except SyntaxError as error:
         where = f"line {error.lineno} of {Path(error.filename or name).name}"
-        raise UsageError(f"{name} is no Python that can be read, in {where}: {error.msg}.") from error
+        raise UsageError(f"{name} is not valid Python, in {where}: {error.msg}.") from error
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"line {last.lineno} of {Path(last.filename).name}"
@@ -277,7 +278,7 @@ def _by_token(name: str, given: Any, rows: Rows) -> Advantages:
     try:
         each = [np.asarray(row).astype(np.float64, casting="same_kind") for row in given]
     except (TypeError, ValueError, RuntimeError):  # no array, complex numbers, tensors that want a gradient
-        raise UsageError(f"{name} returned {type(given).__name__}, and not one advantage a row or a token.") from None
+        raise UsageError(f"{name} returned {type(given).__name__}, not one advantage a row or a token.") from None
     if len(each) == len(lengths) and all(row.ndim == 0 for row in each):
         each = [np.full(width, row) for row in each]
     elif [row.shape for row in each] == [(length,) for length in lengths]:
@@ -286,7 +287,7 @@ def _by_token(name: str, given: Any, rows: Rows) -> Advantages:
         shapes = sorted({str((len(each), *row.shape)) for row in each})
         expected = f"({len(lengths)},) or ({len(lengths)}, {width})"
         raise UsageError(
-            f"{name} returned advantages of shape {' and '.join(shapes[:3])}, and {expected} was expected."
+            f"{name} returned advantages of shape {' and '.join(shapes[:3])}, but {expected} was expected."
         )
     return _ragged(name, each, [width] * len(each), "token")
 
@@ -296,9 +297,7 @@ def _ragged(name: str, rows: Any, lengths: Sequence[int], unit: str) -> Advantag
     try:
         numbers = [[float(value) for value in row] for row in rows]
     except (TypeError, ValueError):
-        raise UsageError(
-            f"{name} returned {type(rows).__name__}, and not lists of one number for each {unit}."
-        ) from None
+        raise UsageError(f"{name} returned {type(rows).__name__}, not lists of one number for each {unit}.") from None
     if [len(row) for row in numbers] != list(lengths):
         raise UsageError(f"{name} did not return one advantage for each {unit} of each trajectory.")
     if not all(math.isfinite(value) for row in numbers for value in row):

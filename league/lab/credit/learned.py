@@ -43,7 +43,7 @@ class LearnedEvidence:
         return [trajectory for batch in batches for trajectory in batch.trajectories]
 
     def _simulator(self, batch: PlayedBatch) -> Simulator:
-        """Return the simulator that continues a batch's matches; exact advantages have a row of their own."""
+        """Return the simulator that continues a batch's matches; exact advantages have their own row."""
         engine, game = TablePlayer(self._table), self._table.game
         episodes = {episode.request.index: episode for episode in batch.episodes}
         scales = {game: return_scale(make_game(game).spec)}

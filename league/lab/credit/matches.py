@@ -105,7 +105,7 @@ def requests_of(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int) -
     if plan.batch % plan.group:
         raise UsageError(
             f"--batch {plan.batch} is not a multiple of --group {plan.group}, the matches of each start: give a "
-            "multiple, so that rules that compare within groups find whole ones."
+            "multiple, so that rules that compare within groups get whole ones."
         )
     return [_request(game, roles, plan, batch, match) for match in range(plan.batch)]
 

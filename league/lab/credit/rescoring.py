@@ -85,7 +85,7 @@ def _iteration(sample: SampledMatch) -> int:
 
 def _roles_of(roles: Roles, game: str) -> Sequence[Role]:
     if game not in roles:
-        raise UsageError(f"A match of {game} is stored, which is no game of the run whose roles are used.")
+        raise UsageError(f"A match of {game} is stored, but the run whose roles are used does not have that game.")
     return roles[game]
 
 
@@ -144,8 +144,9 @@ def _game_before(episode: Episode) -> Game:
         return game
     if episode.children:
         raise UsageError(
-            f"A match of {game.spec.name} with submatches was forfeited: what it had paid until then cannot be told "
-            "from its record, so no other price can be set for it."
+            f"A match of {game.spec.name} with submatches was forfeited: what it had paid until then cannot be "
+            "recovered "
+            "from its record, so its price cannot be changed."
         )
     play_again(game, episode)
     return game

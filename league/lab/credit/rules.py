@@ -29,13 +29,13 @@ Floats = NDArray[np.float64]
 
 NO_SETTINGS = Section()
 CENTRAL = "central"  # the exact values of a critic that sees all seats' observations
-NO_ESTIMATOR = "it takes what an estimator says that each turn added: write one behind it, as NAME@ESTIMATOR"
+NO_ESTIMATOR = "it takes an estimator of what each turn added: append one, as NAME@ESTIMATOR"
 SETTLING = 20  # passes over all batches before a rule that remembers is measured
 TRACE = "trace_decay"  # of a rule that weighs later turns' surprises; 0: only the turn's own
 _UNFIT = {
     Need.TREE: "it compares sibling replies within whole trees (matchmaking.tree), and these matches have none",
-    Need.COUNTERFACTUALS: "it follows what other actions would have paid against the others' moves, and not the return",
-    Need.PREFERENCES: "it follows which of two matches a judge prefers, and not the return",
+    Need.COUNTERFACTUALS: "it follows what other actions would have paid against the others' moves, not the return",
+    Need.PREFERENCES: "it follows which of two matches a judge prefers, not the return",
 }
 
 
@@ -142,9 +142,7 @@ def _estimator_unfit(variant: RuleVariant) -> str | None:
     estimator = ESTIMATORS[name]
     if estimator.how is How.CRITIC:
         others = [other_name for other_name, entry in ESTIMATORS.items() if entry.how in (How.PLAY, How.LEARNED)]
-        return f"the {name} is a part of a run's policy: an estimator that learns from what was said is one of " + (
-            ", ".join(others)
-        )
+        return f"the {name} is part of a run's policy: estimators that learn from replies are " + (", ".join(others))
     if estimator.how is How.EXACT:
         return f"the row {name} has the exact advantages"
     return None if estimator.kind in needs else f"it does not take the {estimator.kind} that {name} estimates"

@@ -1,4 +1,4 @@
-"""The result of LSPO in a folder of its own, which is a run of its snapshots: a player, and a base, like any other."""
+"""The result of LSPO in its own folder, which is a run of its snapshots: a player and a base like any other."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _check(spec: GameSpec, player: Player) -> None:
         )
     if fixed := [role.name for role in player.roles if role.fixed]:
         raise UsageError(
-            f"{', '.join(fixed)} of {spec.name} is given to another player, and LSPO trains both seats. Name a run "
+            f"{', '.join(fixed)} of {spec.name} has a fixed player, but LSPO trains both seats. Name a run "
             "without roles.player."
         )
 
@@ -136,6 +136,7 @@ def _space(speaker: Player, learning: Mapping[str, Taught], settings: LatentConf
     if silent:
         raise UsageError(
             f"In {settings.matches} matches {silent[0]} said nothing legal, so there is nothing to cluster. First let "
+            ""
             "it learn to speak: league train, with a cold start."
         )
     embed = {role.name: _embedding(learning[role.policy], settings) for role in speaker.roles}

@@ -1,7 +1,6 @@
-"""From an alarm to turns: when it rang, and among the kept matches nearby those turns that it judges by.
-
-An alarm judges all turns of an iteration, of which a run keeps some. So what is listed here are the kept turns that
-weigh most in what the alarm measures, by the measure that stands in the answer.
+"""From an alarm to turns: when it rang, and the turns of kept matches nearby that it depends on. An alarm judges all
+turns of an iteration, but a run keeps only some. So this lists the kept turns that matter most to what the alarm
+measures, by the measure named in the answer.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ def _thoughts(heard: Heard) -> float | None:
 
 MEASURES = {
     "illegal": Measure("illegal replies", lambda heard: 1.0 if heard.turn.action is None else None),
-    "entropy": Measure("the replies that were surest", _certainty),
-    "collapse": Measure("the replies that are repeated most", lambda heard: float(heard.repeats)),
-    "echo_trap": Measure("the replies that are repeated most", lambda heard: float(heard.repeats)),
+    "entropy": Measure("the most certain replies", _certainty),
+    "collapse": Measure("the most repeated replies", lambda heard: float(heard.repeats)),
+    "echo_trap": Measure("the most repeated replies", lambda heard: float(heard.repeats)),
     "signal": Measure("the turns with the least advantage", _no_credit),
     "drift": Measure("the turns with the greatest advantage, of either sign", _credit),
     "reasoning": Measure("the longest replies", _length),

@@ -1,4 +1,4 @@
-"""Ask it: a match of a person against a snapshot, and one recorded prompt put to several snapshots."""
+"""Questions to snapshots: a match of a person against one, and one recorded prompt put to several."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class PersonsMatch:
         self._advance(None)
 
     def move(self, text: str) -> None:
-        """Play the person's action or words. Raises UsageError for what is neither."""
+        """Play the person's action or words. Raises UsageError for anything else."""
         request = self._asked
         if request is None:
-            raise UsageError("The match is over: begin another.")
+            raise UsageError("The match is over: start another.")
         asked = request.game.actions()
         if isinstance(asked, FreeText):
             if read_free_text(asked, text) is None:
@@ -91,7 +91,7 @@ class Games:
         self._run, self._matches, self._begun = run, OrderedDict[str, PersonsMatch](), 0
 
     def begin(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin a match in ``game`` against ``snapshot``, with the person in ``seat`` (from 0)."""
+        """Start a match in ``game`` against ``snapshot``, with the person in ``seat`` (from 0)."""
         snapshot, game, seat = (
             self._run.snapshot(_text(request, "snapshot")),
             _text(request, "game"),
@@ -101,9 +101,9 @@ class Games:
             raise UsageError(f"{self._run.name} does not play {game!r}: it plays {', '.join(self._run.context.specs)}.")
         spec = self._run.context.all_specs[game]
         if not isinstance(seat, int) or not 0 <= seat < spec.seats:
-            raise UsageError(f"{spec.name} has {spec.seats} seats, and you need one of them.")
+            raise UsageError(f"{spec.name} has {spec.seats} seats, and you must take one of them.")
         if spec.submatch_games:
-            raise UsageError(f"A match of {spec.name} opens other matches, in which nobody here could sit.")
+            raise UsageError(f"A match of {spec.name} opens other matches, which cannot be played here.")
         name = f"{self._run.path}@{snapshot.id}"
         load_plugins_of([name])
         self._begun += 1
@@ -117,7 +117,7 @@ class Games:
         """Play ``text`` in ``match``."""
         identity = _text(request, "match")
         if identity not in self._matches:
-            raise UsageError("This match is not known here any more: begin another.")
+            raise UsageError("This match is no longer known here: start another.")
         self._matches[identity].move(_text(request, "text"))
         return {"match": identity, **self._matches[identity].to_json()}
 
@@ -133,7 +133,7 @@ class Games:
         query = {name: str(request[name]) for name in ("at", "index", "path", "turn") if name in request}
         match, turn, *_ = find_turn(self._run, query)
         if turn.trace is None:
-            raise UsageError(f"{turn.player} is no language model: it had no prompt.")
+            raise UsageError(f"{turn.player} is not a language model: it had no prompt.")
         snapshots, trace = [self._run.snapshot(name) for name in names], turn.trace
         weights = self._run.weights
         if trace.mask is not None:

@@ -1,4 +1,4 @@
-"""The first view: what the run is, its curves by question; and one iteration: every number, and what it changed by."""
+"""The first view: what the run is, its curves by question; and one iteration: every number and its change."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def whole(query: Mapping[str, str], name: str) -> int:
     try:
         return int(query[name])
     except (KeyError, ValueError):
-        raise UsageError(f"{name}={query.get(name, '')!r}: a whole number is needed here.") from None
+        raise UsageError(f"{name}={query.get(name, '')!r}: give a whole number.") from None
 
 
 def _chart(name: str, lines: Mapping[str, str]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def exact_credit(run: RunFiles, match: Episode, iteration: int) -> tuple[list[fl
     game, players = match.request.game, match.request.players
     stored = tabulated(run, game)
     if stored is None:
-        return None, "Exact advantages are known in games whose snapshots the run tabulates, and here it does not."
+        return None, "Exact advantages are known only in games whose snapshots the run tabulates, unlike this one."
     found = [stored.of_player(player, seat, iteration) for seat, player in enumerate(players)]
     missing = [player for player, table in zip(players, found, strict=True) if table is None]
     if missing:
@@ -107,7 +107,7 @@ def _values(run: RunFiles, game: str, tables: Sequence[tuple[str, PolicyTable]])
 
 def _of_turns(match: Episode, values: TurnValues, scale: float) -> list[float | None]:
     if any(turn.action is None for turn in match.turns):
-        raise UsageError("an illegal reply is no action of the game.")
+        raise UsageError("an illegal reply is not an action of the game.")
     places = places_in(make_game(match.request.game), match, _numbers(match.request.game))
     credit: list[Any] = []
     for _, place in places:

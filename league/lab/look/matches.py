@@ -238,13 +238,16 @@ def why_nothing(run: RunFiles, match: Episode, turn: Turn, advantage: float | No
     if not match.request.trained[turn.seat]:
         return f"{turn.player} is not trained in this match: only trained seats learn."
     if run.toml.get("games", {}).get(game, {}).get("loss_weight", 1.0) == 0.0:
-        return f"games.{game}.loss_weight is 0: this game does not teach."
+        return f"games.{game}.loss_weight is 0: this game is not learned from."
     if trace is None:
-        return f"{turn.player} is no language model: there are no tokens to learn from."
+        return f"{turn.player} is not a language model: there are no tokens to learn from."
     if advantage is None:
-        return "It has no credit: it was dropped before the update (stale, or more than a batch), or none was computed."
+        return (
+            "It has no credit: it was dropped before the update (stale, or beyond the size of a batch), or none "
+            "was computed."
+        )
     if abs(advantage) < FLAT:
-        return "Its advantage is 0: what is compared with it (its group, or its role's mean) ended just the same."
+        return "Its advantage is 0: what is compared with it (its group, or its role's mean) ended the same way."
     if trace.mask is not None and not any(trace.logprobs):
-        return "Masked: every token was the only one allowed, so no weights could make it likelier."
+        return "Masked: every token was the only one allowed, so no change of weights could make it likelier."
     return ""

@@ -1,6 +1,5 @@
-"""The whole walk in one file: what the page would ask a server is asked beforehand, and stands in the page.
-
-Bounded: a run of any length gives a page of some megabytes. What is left out says so where it would be.
+"""The whole page in one file: what it would ask a server is computed beforehand and stored in it. The size is bounded:
+a run of any length gives a page of a few megabytes. What is left out is marked where it would be.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def _snapshots(run: RunFiles, games: list[str]) -> Iterator[Ask]:
 
 
 def _spread(rows: list[Any], most: int) -> list[Any]:
-    """Return at most so many rows, evenly spread, the first and the last among them."""
+    """Return at most this many rows, evenly spread, the first and the last among them."""
     if len(rows) <= most:
         return rows
     return [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]

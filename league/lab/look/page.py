@@ -1,7 +1,7 @@
 """The page: its frame, its style and its scripts, each a file of ``static/`` by subject.
 
-Over HTTP they are files beside each other; in one file they stand within the page, and the policy names each by its
-hash. Both policies forbid everything else, so that even a fault of the page could not run what a model has written.
+Over HTTP they are separate files; in one file they are inlined, and the policy names each by its hash. Both policies
+forbid everything else, so that even a bug in the page could not run what a model has written.
 """
 
 from __future__ import annotations

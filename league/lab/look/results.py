@@ -1,6 +1,7 @@
 """Results of all matches, kept whole or not: who met whom, an iteration's returns as a histogram, a deal's group.
 
-The store of matches has players, deal and returns of every match of the run; the whole records are of the kept ones.
+The store of matches has players, deal and returns of every match of the run; whole records exist only for the kept
+ones.
 """
 
 from __future__ import annotations

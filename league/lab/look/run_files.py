@@ -1,6 +1,6 @@
 """A run's files, each read when it is first asked for and again when it has changed: the run may train meanwhile.
 
-Nothing is written. What takes long to import is imported by what needs it, so that the first view comes at once.
+Nothing is written. Slow imports are left to the code that needs them, so that the first view appears at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A snapshot's weights, loaded when somebody asks: what they make of a recorded turn's tokens, and how they reply."""
+"""A snapshot's weights, loaded on demand: how they score a recorded turn's tokens, and how they reply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokenScores(NamedTuple):
 
 
 class SnapshotWeights:
-    """The models of a run's snapshots, of which a few are held; close it when nobody asks any more."""
+    """The models of a run's snapshots, a few of them in memory; close it after use."""
 
     def __init__(self, path: Path) -> None:
         self._run, self._engines = Run(path), Engines()
@@ -45,7 +45,7 @@ class SnapshotWeights:
         checked = self._run.population.verify(self._run.population.get(snapshot.id))
         engine = self._engines.of_run(self._run, checked)
         if not isinstance(engine, TorchLM):
-            raise UsageError(f"The run's engine, {self._run.config.engine.kind}, scores no tokens: torch does.")
+            raise UsageError(f"The run's engine, {self._run.config.engine.kind}, cannot score tokens; torch can.")
         engine.register(checked.id, checked.path, like=self._engines.adapters(self._run, checked))
         return engine.model_of(checked.id)
 
@@ -61,7 +61,7 @@ class SnapshotWeights:
         return [math.exp(math.fsum(nodes[node][branch] for node, branch in path)) for path in trie.paths]
 
     def replies(self, snapshot: Snapshot, trace: TokenTrace, number: int, most: int) -> list[str]:
-        """Return some sampled replies to a recorded, free prompt, each of at most so many tokens."""
+        """Return some sampled replies to a recorded, free prompt, each of at most this many tokens."""
         from arena.lm.decoding.decode import generate
         from roles.truncation import Truncation
 
@@ -95,7 +95,7 @@ def _nodes(lm: Any, trace: TokenTrace) -> tuple[Any, list[list[float]]]:
 def _masked(lm: Any, trace: TokenTrace) -> TokenScores:
     trie, nodes = _nodes(lm, trace)
     if trace.reply_ids not in trie.tokens:
-        raise UsageError("The snapshot's tokenizer divides this reply otherwise, so its tokens cannot be scored.")
+        raise UsageError("The snapshot's tokenizer divides this reply differently, so its tokens cannot be scored.")
     logprobs, entropies = [0.0] * len(trace.reply_ids), list[float | None]([None] * len(trace.reply_ids))
     for node, branch in trie.paths[trie.tokens.index(trace.reply_ids)]:
         place, row = len(trie.prefixes[node]), nodes[node]

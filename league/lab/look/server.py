@@ -1,7 +1,6 @@
-"""The page and its views over HTTP: on this machine alone, behind a token that stands in the address.
-
-Everything is below ``/TOKEN/``, so that the page asks by relative addresses and needs no cookie; without the token
-there is nothing. The address of a view is behind the #, which a browser never sends.
+"""The page and its views over HTTP: on this machine only, behind a token in the address. Everything is below
+``/TOKEN/``, so that the page uses relative addresses and needs no cookie; without the token there is nothing. The
+address of a view is behind the #, which a browser never sends.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class LookServer(WebServer):
     def _check(self, call: Call) -> None:
         """Raise ServedError for a request without the token."""
         if not hmac.compare_digest(call.named("token").encode(), self.token.encode()):
-            raise ServedError(404, "There is nothing here. Open the address that `league look` has printed, whole.")
+            raise ServedError(404, "There is nothing here. Open the full address that `league look` printed.")
 
     async def _page(self, call: Call) -> Document:
         self._check(call)
@@ -80,7 +79,7 @@ class LookServer(WebServer):
         return Document(content, "application/json", HEADERS)
 
     def _answer(self, name: str, query: dict[str, str]) -> bytes:
-        """Return a view, or the sentence of why there is none. Raises ServedError for a name that is no view."""
+        """Return a view, or the sentence of why there is none. Raises ServedError for an unknown view."""
         if name not in VIEWS:
             raise ServedError(404, f"There is no view {name[:100]!r}.")
         try:

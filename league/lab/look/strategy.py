@@ -145,7 +145,7 @@ def _table(stored: StoredTables, name: str) -> tuple[str, PolicyTable]:
     if name == "equilibrium":
         equilibrium = nash_equilibrium(stored.spec)
         if equilibrium is None:
-            raise UsageError(f"No equilibrium of {stored.game} is known here.")
+            raise UsageError(f"No equilibrium of {stored.game} is known.")
         return name, equilibrium
     by_name: dict[str, Profile] = {}
     for profile in stored.profiles:

@@ -1,4 +1,4 @@
-"""The tokens of one turn: their text and what was recorded, and, asked for, what a snapshot makes of them now.
+"""The tokens of one turn: their text and what was recorded, and, on request, how a snapshot scores them now.
 
 A run stores each sampled token's log-prob. Entropy, and the ratio of a learner to the sampler, are computed from the
 snapshot that was frozen in that iteration, when somebody asks: its weights are those after the update that learned from
@@ -31,7 +31,7 @@ def turn_tokens(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     match, turn, advantage, left_out = find_turn(run, query)
     trace = turn.trace
     if trace is None:
-        return {"tokens": [], "prompt": [], "none": f"{turn.player} is no language model: no tokens were recorded."}
+        return {"tokens": [], "prompt": [], "none": f"{turn.player} is not a language model: no tokens were recorded."}
     tokenizer = _tokenizer(run, trace)
     nothing = left_out or why_nothing(run, match, turn, advantage)
     learns = 0.0 if nothing or advantage is None else advantage
@@ -102,7 +102,7 @@ def _folder(snapshot: Path) -> Path:
 
 
 def _text(tokenizer: Tokenizer | None, token: int) -> str:
-    """Return a token's text; its number where nobody knows it."""
+    """Return a token's text; its number where the text is unknown."""
     if tokenizer is None:
         return f"#{token}"
     text = tokenizer.decode([token], skip_special_tokens=False)
@@ -119,7 +119,7 @@ def scored_turn(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     """
     turn = find_turn(run, query).turn
     if turn.trace is None:
-        raise UsageError(f"{turn.player} is no language model: there is nothing to score.")
+        raise UsageError(f"{turn.player} is not a language model: there is nothing to score.")
     snapshot = run.snapshot(query["by"]) if query.get("by") else newest_of(run, turn.trace.snapshot, whole(query, "at"))
     logprobs, entropies = run.weights.score(snapshot, turn.trace)
     ratios = [math.exp(min(new - old, 50.0)) for new, old in zip(logprobs, turn.trace.logprobs, strict=True)]

@@ -38,7 +38,7 @@ LOADING = frozenset({"scores"})  # views that load weights, one after another
 
 
 def view(run: RunFiles, name: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return a view. Raises UsageError for a name that is none, and for what the run does not have."""
+    """Return a view. Raises UsageError for an unknown view, and for what the run does not have."""
     if name not in VIEWS:
         raise unknown_name("view", name, VIEWS)
     module, _, function = VIEWS[name].partition(".")

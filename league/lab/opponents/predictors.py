@@ -1,6 +1,6 @@
 """Predictors of the other player, learned from some deals and tested on others, and how often each is right.
 
-A linear probe reads the hidden state of a frozen model where its seat is about to act; the table gives the answer that
+A linear probe reads the hidden state of a frozen model when its seat is about to act; the table gives the answer that
 was most frequent after exactly the same observations. The baseline is the most frequent answer overall. Matches of one
 deal share its luck, so intervals are clustered by deal (Liang and Zeger 1986).
 """

@@ -1,4 +1,4 @@
-"""The questions at each of a seat's turns: whom does it play with, and what will the other do next?"""
+"""The questions at each of a seat's turns: who is the opponent, and what will it do next?"""
 
 from __future__ import annotations
 

@@ -47,11 +47,11 @@ GROUPS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("Everything else", (r".*",), True),
 )  # fmt: skip
 NOTES = {
-    "exploitability": "what a seat gains by the best answer to the others; in a zero-sum game 0 is a Nash equilibrium",
+    "exploitability": "what a seat gains by best responding to the others; in a zero-sum game 0 is a Nash equilibrium",
     "mixture_exploitability": "the same of the whole population",
     "rating": "among predecessors; random is 25",
     "gap": "sampler against learner, nats",
-    "illegal_rate": "share of replies that were no legal action",
+    "illegal_rate": "share of replies that were illegal",
     "score_against_random": "win 1, draw ½, loss 0",
 }
 MARKS = {"exploitability": (0.0,), "mixture_exploitability": (0.0,), "spread": (0.0,), "flat_groups": (0.0,)}

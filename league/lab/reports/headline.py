@@ -39,22 +39,22 @@ def _progress(record: RunRecord) -> str:
     games = ", ".join(config.games)
     policies = list(dict.fromkeys(snapshot.policy for snapshot in record.snapshots))
     population = f"{len(record.snapshots)} snapshots of {', '.join(policies)}" if policies else "no snapshot yet"
-    state = "finished" if record.finished else "not finished: it trains on, or was stopped"
+    state = "finished" if record.finished else "not finished: still training, or stopped"
     return f"{record.done} of {config.iterations} iterations ({state}), on {games}; {population}."
 
 
 def _unknown(record: RunRecord) -> list[str]:
     """Return a sentence on the games whose facts are not known."""
     games = ", ".join(game for game in record.config.games if game not in record.specs)
-    why = "a report does not make games of other libraries, and no match is kept that tells their facts"
-    return [f"Of {games} there are only the measurements: {why}."] if games else []
+    why = "a report does not load games of other libraries, and no kept match describes them"
+    return [f"For {games} there are only measurements: {why}."] if games else []
 
 
 def _over_games(record: RunRecord) -> list[str]:
     """Return how well the run does over all games, if they are judged."""
     shares = [(p, record.last(f"curriculum/percentile_{p}")) for p in PERCENTILES]
     words = ", ".join(f"{plain(share)} ({p}th)" for p, share in shares if share is not None)
-    return [f"Of the best score so far it has, by percentiles over games: {words}."] if words else []
+    return [f"Its share of the best score so far, by percentiles over games: {words}."] if words else []
 
 
 def _learned(record: RunRecord, game: str) -> list[str]:
@@ -109,7 +109,7 @@ def _leader(record: RunRecord, game: str) -> list[str]:
         sentence += f", {gain:.0f} ± {error:.0f} above {standings.ranking[1].player}, {clear}"
     sentences = [f"{sentence}."]
     if standings.cycles:
-        sentences.append(f"{game} goes in circles: {standings.cycles[0]}. Prefer the mixture to the newest snapshot.")
+        sentences.append(f"{game} has a cycle: {standings.cycles[0]}. Prefer the mixture to the newest snapshot.")
     return sentences
 
 
@@ -138,9 +138,9 @@ def _alarms(record: RunRecord) -> tuple[list[str], list[str]]:
             times = [iteration for iteration, value in zip(*series, strict=True) if value > 0]
             label = name.removeprefix("alarms/")
             if times and times[-1] == series.iterations[-1]:
-                ringing.append(f"The alarm {label} rings: it has for {len(times)} iterations, since {_since(times)}.")
+                ringing.append(f"The alarm {label} is ringing, for {len(times)} iterations, since {_since(times)}.")
             elif times:
-                rang.append(f"The alarm {label} rang in {len(times)} iterations, at last in {times[-1]}.")
+                rang.append(f"The alarm {label} rang in {len(times)} iterations, last in {times[-1]}.")
     return rang, ringing
 
 

@@ -28,7 +28,7 @@ class MatchList(NamedTuple):
                 return sample
         numbers = sorted(sample.episode.request.index for sample in self.matches)
         some = ", ".join(map(str, numbers[:12])) + (", …" if len(numbers) > 12 else "")
-        raise UsageError(f"--match {index}: {self.source} has the matches {some}. --list says what they are.")
+        raise UsageError(f"--match {index}: {self.source} has the matches {some}. --list describes them.")
 
     def most_telling(self) -> SampledMatch:
         """Return the newest match that surprised its learner most, or the first match if none is marked so."""
@@ -54,7 +54,7 @@ def run_matches(run_dir: Path, name: str) -> list[SampledMatch]:
     samples = [sample for path in sample_files(run_dir) for sample in load_samples(path)]
     return _some(
         samples,
-        f"{name} has kept no match yet: some are kept each time that a snapshot is frozen, unless episodes_kept is 0.",
+        f"{name} has kept no match yet: some are kept whenever a snapshot is frozen, unless episodes_kept is 0.",
     )
 
 

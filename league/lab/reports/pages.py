@@ -51,7 +51,7 @@ def plain(value: float | None, decimals: int = 3) -> str:
 
 
 def _rounded(value: float, decimals: int) -> float:
-    """Return a rounded number, which is no negative zero."""
+    """Return a rounded number, never a negative zero."""
     return round(value, decimals) + 0.0
 
 
@@ -69,7 +69,7 @@ def short_signed(value: float | None) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """Return a name that a browser may break after a sign that divides it."""
+    """Return a name with break opportunities after its separators."""
     return Markup("<wbr>").join(re.split(r"(?<=[/_.-])", name))
 
 

@@ -71,7 +71,7 @@ class Step:
     action: str | None  # None: the reply was illegal
     tool: str
     reward: float  # in the game's units
-    tokens: tuple[Token, ...]  # none: the player is no language model
+    tokens: tuple[Token, ...]  # none: the player is not a language model
     advantage: float | None  # None: the seat does not learn, or credit was not computed
     left_out: str = ""  # why it was not learned from, by a rule of selection
 
@@ -279,7 +279,9 @@ def _views(game: Game) -> Views:
 
 
 def _is_public(game: Game, line: str) -> bool:
-    """Return whether a line that every seat is shown is common knowledge; without the game's word, on boards alone."""
+    """Return whether a line that every seat is shown is common knowledge; without the game's own statement, only on
+    boards.
+    """
     if game.spec.seats == 1 or not line.strip():
         return True
     return game.is_public(line) if isinstance(game, MarksPublic) else game.spec.perfect_information

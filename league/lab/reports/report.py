@@ -50,11 +50,11 @@ class RunPart(NamedTuple):
 def report_page(names: Sequence[str]) -> str:
     """Return the page. Raises UsageError for a name that is not a run, or is given twice."""
     if len({*names}) < len(names):
-        raise UsageError(f"A run can be compared only with others, and one of {', '.join(names)} is named twice.")
+        raise UsageError(f"A run can only be compared with others, but one of {', '.join(names)} is named twice.")
     records = [read_run(name) for name in names]
     paths = [record.path.resolve() for record in records]
     if len({*paths}) < len(paths):
-        raise UsageError(f"A run can be compared only with others, and two of {', '.join(names)} are the same folder.")
+        raise UsageError(f"A run can only be compared with others, but two of {', '.join(names)} are the same folder.")
     records = [replace(record, name=label) for record, label in zip(records, _labels(records), strict=True)]
     most = MOST_MATCHES if len(records) == 1 else MOST_MATCHES // 2
     together = strategies(records)
@@ -94,7 +94,7 @@ def _matches(record: RunRecord, most: int) -> tuple[list[MatchReplay], str]:
     """Return the matches to show, some of the newest kept ones and one of the oldest, or why there are none."""
     files = sample_files(record.path)
     if not files:
-        return [], "No match has been kept: some are each time that a snapshot is frozen, unless episodes_kept is 0."
+        return [], "No match has been kept: some are kept whenever a snapshot is frozen, unless episodes_kept is 0."
     try:
         newest, oldest = load_samples(files[-1]), load_samples(files[0]) if len(files) > 1 else []
     except UsageError as error:

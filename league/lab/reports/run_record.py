@@ -77,7 +77,7 @@ def read_run(name: str) -> RunRecord:
     config = load_run_config(run.path, makes=False)
     metrics, done = _metrics(run.path)
     if not metrics:
-        raise UsageError(f"{run.path} has nothing to report yet: it is written from the first snapshot on.")
+        raise UsageError(f"{run.path} has nothing to report yet: reports need a first snapshot.")
     specs = _specs(run, config)
     here = {game: settings for game, settings in config.games.items() if not is_outside(game)}
     roles = run_roles(config.model_copy(update={"games": here}))

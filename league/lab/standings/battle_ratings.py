@@ -1,14 +1,14 @@
 """Ratings of other people's battles: Bradley-Terry with seats, Nash averaging, and social choice, beside each other.
 
-The model is P(first wins) = σ(θ_first − θ_second + δ_game), a tie being half a win, and δ what the first seat is worth
-in a game. Battles weigh so that every game weighs alike, and
+The model is P(first wins) = σ(θ_first − θ_second + δ_game), a tie being half a win, and δ the value of the first seat
+in a game. Battles are weighted so that all games count equally, and
 
     θ, δ maximise  Σ_r w_r [s_r ln σ_r + (1 − s_r) ln(1 − σ_r)] − (Σ θ² + Σ δ²) / 2τ²
 
-with ``elo``'s weak prior τ. Intervals are the sandwich A⁻¹ B A⁻¹ with B over clusters of battles, so that deals that
-were played several times are not counted as so many proofs; a player who won or lost everything has no spread, and
-gets the curvature's A⁻¹ instead. Social choice sees how often each player won against each other, on average over the
-games in which both met; who is among the leaders is asked again of resampled deals.
+with ``elo``'s weak prior τ. Intervals are the sandwich A⁻¹ B A⁻¹ with B over clusters of battles, so that repeated
+matches of one deal do not count as independent evidence; a player who won or lost everything has no spread, and gets
+the curvature's A⁻¹ instead. Social choice sees how often each player won against each other, on average over the games
+in which both met; who is among the leaders is also computed on resampled deals.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Other people's battles: a CSV of who met whom and who won, read without trust, as arrays in an order of their own.
+"""Other people's battles: a CSV of who met whom and who won, read without trust, as arrays in a canonical order.
 
 One battle a line, with a header. Columns, in any order and case; others are passed over:
 
     model_a, model_b    the players; also player_a, player_b, or a, b, or first, second, or white, black
     winner              model_a, model_b, a name of the two, tie or draw; or, in its place or beside it,
     score               the first player's share of the battle, from 0 to 1
-    game                what was played (optional): every game weighs alike, however many battles it has
+    game                what was played (optional): every game counts equally, however many battles it has
     deal                battles of one deal, question or prompt are not independent (optional): they are one cluster
 """
 
@@ -67,12 +67,12 @@ class _Row(NamedTuple):
 
 
 def read_battles(path: str | Path) -> Battles:
-    """Return the battles of a CSV file. Raises UsageError, with the line, for what is no battle and for too many."""
+    """Return the battles of a CSV file. Raises UsageError, with the line, for invalid battles and for too many."""
     file = Path(path).expanduser()
     if not file.is_file():
         raise UsageError(f"There is no file {plain(str(path))}: give a CSV of battles, such as battles.csv.")
     if file.stat().st_size > MOST_BYTES:
-        raise UsageError(f"{plain(str(path))} has {file.stat().st_size:,} bytes; {MOST_BYTES:,} are read at most.")
+        raise UsageError(f"{plain(str(path))} has {file.stat().st_size:,} bytes; the limit is {MOST_BYTES:,}.")
     with file.open(encoding="utf-8-sig", newline="") as lines:
         return battles_of(_records(lines, plain(file.name)), plain(file.name))
 
@@ -85,9 +85,9 @@ def battles_of(records: Iterable[Mapping[str, Any]], source: str = "The battles"
         columns = columns or _columns(list(record), source)
         rows.append(_row(record, columns, f"{source}, line {number}"))
         if len(rows) > MOST_BATTLES:
-            raise UsageError(f"{source} has more than {MOST_BATTLES:,} battles, which is the most that is read.")
+            raise UsageError(f"{source} has more than {MOST_BATTLES:,} battles, which is the limit.")
     if not rows:
-        raise UsageError(f"{source} has no battles: a header and one line a battle are expected.")
+        raise UsageError(f"{source} has no battles: a header and one line for each battle are expected.")
     return _arrays(sorted(rows), source)
 
 
@@ -103,24 +103,24 @@ class _Columns(NamedTuple):
 
 
 def _records(lines: Iterable[str], source: str) -> Iterator[dict[str, str]]:
-    """Yield the lines of a CSV by column. Raises UsageError for a file that is no CSV, or no text."""
+    """Yield the lines of a CSV by column. Raises UsageError for a file that is not CSV, or not text."""
     reader = csv.reader(lines, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         if len({*header}) < len(header):
-            raise UsageError(f"{source} has two columns of one name: {plain(', '.join(header))[:LONGEST]}.")
+            raise UsageError(f"{source} has two columns with the same name: {plain(', '.join(header))[:LONGEST]}.")
         for fields in reader:
             if not fields:
                 continue
             if len(fields) != len(header):
                 raise UsageError(
-                    f"{source}, line {reader.line_num}: {len(fields)} fields, and the header has {len(header)}."
+                    f"{source}, line {reader.line_num}: {len(fields)} fields, but the header has {len(header)}."
                 )
             yield dict(zip(header, fields, strict=True))
     except UnicodeDecodeError as error:
         raise UsageError(f"{source} is not text in UTF-8 ({error.reason}): save it as CSV in UTF-8.") from None
     except csv.Error as error:
-        raise UsageError(f"{source}, line {reader.line_num}, is no CSV: {error}.") from None
+        raise UsageError(f"{source}, line {reader.line_num}, is not CSV: {error}.") from None
 
 
 def _columns(names: Sequence[str], source: str) -> _Columns:
@@ -140,25 +140,25 @@ def _columns(names: Sequence[str], source: str) -> _Columns:
 
 
 def _row(record: Mapping[str, Any], columns: _Columns, where: str) -> _Row:
-    """Return one battle. Raises UsageError, with its line, for what is none."""
+    """Return one battle. Raises UsageError, with its line, for an invalid one."""
     first, second = (_name(record.get(column), where) for column in (columns.first, columns.second))
     if first == second:
-        raise UsageError(f"{where}: {first} meets itself, and a rating cannot come of that. Leave the line out.")
+        raise UsageError(f"{where}: {first} meets itself, which says nothing about its rating. Leave the line out.")
     game = ONE_GAME if columns.game is None else _name(record.get(columns.game), where)
     cluster = "" if columns.cluster is None else str(record.get(columns.cluster) or "").strip()[:LONGEST]
     return _Row(first, second, game, cluster, _score(record, columns, first, second, where))
 
 
 def _name(value: Any, where: str) -> str:
-    """Return a name that can be printed. Raises UsageError for none, and for one that is too long."""
+    """Return a name that can be printed. Raises UsageError for an empty name, and for one that is too long."""
     name = plain(str(value if value is not None else "").strip()).replace("\n", " ").replace("\t", " ")
     if not name or len(name) > LONGEST:
-        raise UsageError(f"{where}: a name of 1 to {LONGEST} characters is expected, and {name[:30]!r} is none.")
+        raise UsageError(f"{where}: a name of 1 to {LONGEST} characters is expected, not {name[:30]!r}.")
     return name
 
 
 def _score(record: Mapping[str, Any], columns: _Columns, first: str, second: str, where: str) -> float:
-    """Return the first player's share of a battle, from 0 to 1. Raises UsageError for what is none."""
+    """Return the first player's share of a battle, from 0 to 1. Raises UsageError for anything else."""
     if columns.score is None:
         return _share_won(record, columns, first, second, where)
     named = columns.winner is not None and str(record.get(columns.winner) or "").strip()
@@ -171,8 +171,8 @@ def _score(record: Mapping[str, Any], columns: _Columns, first: str, second: str
         raise UsageError(f"{where}: a score from 0 to 1 is expected, not {record.get(columns.score)!r:.40}.")
     if won is not None and (won - 0.5) * (score - 0.5) <= 0.0 and won != score:
         raise UsageError(
-            f"{where}: the winner is {plain(str(record.get(columns.winner or '')))[:40]!r}, and by the score, "
-            f"{score:g} for {first}, it is another. Mend the line, or leave one of the two columns out."
+            f"{where}: the winner is {plain(str(record.get(columns.winner or '')))[:40]!r}, but by the score, "
+            f"{score:g} for {first}, it is another. Correct the line, or leave one of the two columns out."
         )
     return score
 
@@ -199,7 +199,7 @@ def _arrays(rows: Sequence[_Row], source: str) -> Battles:
     games = tuple(sorted({row.game for row in rows}))
     for kind, names, most in (("players", players, MOST_PLAYERS), ("games", games, MOST_GAMES)):
         if len(names) > most:
-            raise UsageError(f"{source} has {len(names):,} {kind}, and {most:,} are rated at most.")
+            raise UsageError(f"{source} has {len(names):,} {kind}; the limit is {most:,}.")
     clusters = {name: number for number, name in enumerate(sorted({row.cluster for row in rows} - {""}))}
     alone = iter(range(len(clusters), len(clusters) + len(rows)))
     of_player, of_game = ({name: number for number, name in enumerate(names)} for names in (players, games))

@@ -1,7 +1,7 @@
 """The runs of a sweep: conditions that differ in some settings, each under several seeds.
 
 ``sweep.json`` in its folder holds the plan with every run's resolved configuration, so a preset that changes later has
-no effect. Each run is a folder beside it, as `league train` makes it.
+no effect. Each run is a folder next to it, as `league train` makes it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def plan_runs(
     combinations = list(itertools.product(conditions or {"": ()}, *choices))
     if len(combinations) * len(seeds) > MOST_RUNS:
         raise UsageError(
-            f"{len(combinations)} settings of {len(seeds)} seeds are {len(combinations) * len(seeds):,} runs; a sweep "
+            f"{len(combinations)} settings with {len(seeds)} seeds are {len(combinations) * len(seeds):,} runs; a "
+            "sweep "
             f"has at most {MOST_RUNS:,}. Leave out seeds or values."
         )
     swept = [len(values) > 1 for values in choices]
@@ -91,14 +92,14 @@ def parse_conditions(written: Sequence[Sequence[str]]) -> dict[str, list[str]]:
     """
     conditions: dict[str, list[str]] = {}
     for name, *settings in written:
-        how = "--condition takes a name, and then settings: --condition fast optimizer.learning_rate=5e-4"
+        how = "--condition takes a name, followed by settings: --condition fast optimizer.learning_rate=5e-4"
         if "=" in name or not name.strip():
             raise UsageError(f"--condition {name}: it has no name. {how}.")
         if name in conditions:
             raise UsageError(f"--condition {name}: two conditions have this name.")
         for setting in settings:
             if parse_override(setting)[0] == ["seed"]:
-                raise UsageError(f"--condition {name}: a sweep's seeds are named by --seeds, for example --seeds 0-4.")
+                raise UsageError(f"--condition {name}: give a sweep's seeds with --seeds, for example --seeds 0-4.")
         conditions[name] = settings
     return conditions
 
@@ -118,7 +119,7 @@ def load_sweep(folder: Path) -> Sweep:
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
         if table["layout"] not in LAYOUTS:
-            raise UsageError(f"{path} has layout {table['layout']}; this league reads {LAYOUT}. Begin a new sweep.")
+            raise UsageError(f"{path} has layout {table['layout']}; this version reads {LAYOUT}. Start a new sweep.")
         runs = [
             SweepRun(run["folder"], validate(from_stored(tomllib.loads(run["config"]))), run.get("condition", ""))
             for run in table["runs"]
@@ -145,7 +146,9 @@ def extended(folder: Path, sweep: Sweep) -> Sweep:
         if run.folder in planned and planned[run.folder].config != run.config:
             raise UsageError(f"{folder / run.folder} was planned with other settings. Choose another folder.")
     if before.runs and before.tokens != sweep.tokens:
-        raise UsageError(f"The runs in {folder} end at other tokens ({before.tokens}). Choose another folder.")
+        raise UsageError(
+            f"The runs in {folder} end at another number of tokens ({before.tokens}). Choose another folder."
+        )
     more = [run for run in sweep.runs if run.folder not in planned]
     commands = dict.fromkeys((*before.commands, *sweep.commands))
     return Sweep((*before.runs, *more), sweep.tokens, tuple(commands))
@@ -174,7 +177,7 @@ def _choices(setting: str) -> list[str]:
     """Return the overrides that an override with several values stands for, in order."""
     keys, _ = parse_override(setting)
     if keys == ["seed"]:
-        raise UsageError(f"--set {setting}: a sweep's seeds are named by --seeds, for example --seeds 0-4.")
+        raise UsageError(f"--set {setting}: give a sweep's seeds with --seeds, for example --seeds 0-4.")
     at = _end_of_key(setting)
     return [setting[: at + 1] + value.strip() for value in _divided(setting[at + 1 :])]
 

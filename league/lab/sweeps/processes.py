@@ -90,7 +90,7 @@ class LocalProcess:
         if refused:
             raise UsageError(refused)
         if failure:
-            raise RuntimeError(f"A process that trains a run failed:\n{failure}")
+            raise RuntimeError(f"A process training a run failed:\n{failure}")
         return result
 
     def stop(self) -> None:

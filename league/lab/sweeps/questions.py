@@ -26,12 +26,12 @@ def command_questions(commands: Sequence[str]) -> dict[str, Question]:
     """Return commands as questions, by their text. Raises UsageError for a command that does not name RUN."""
     for command in commands:
         if not any(_names_run(word) for word in _words(command)):
-            raise UsageError(f"--ask {command!r} asks nothing about a run. Write RUN for it: --ask '{EXAMPLE}'")
+            raise UsageError(f"--ask {command!r} does not mention the run. Write RUN in its place: --ask '{EXAMPLE}'")
     return {command: partial(ask_command, command) for command in commands}
 
 
 def ask_command(command: str, run_dir: Path) -> dict[str, Any]:
-    """Return the JSON object that a `league` command prints, run in a process of its own. Raises NotAnswered."""
+    """Return the JSON object that a `league` command prints, run in a separate process. Raises NotAnswered."""
     words = [str(run_dir) + word.removeprefix(RUN) if _names_run(word) else word for word in _words(command)]
     command_line = [sys.executable, "-m", "league", *words, "--json"]
     process = subprocess.run(command_line, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

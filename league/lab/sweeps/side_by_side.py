@@ -1,4 +1,4 @@
-"""The runs of a sweep side by side, each in a process of its own: on this machine, or on a cluster.
+"""The runs of a sweep side by side, each in its own process: on this machine, or on a cluster.
 
 Plain tasks, not Ray Tune: nothing is searched or stopped early, and each run's folder already has the state from which
 it resumes, of which Tune would keep a second copy.
@@ -101,7 +101,7 @@ def run_side_by_side(
     waiting = deque((number, run) for number, run in enumerate(runs, 1) if not complete(folder, run, task))
     count = min(most, len(waiting))
     if count:
-        announce(f"{count} at a time are trained, each in a process of its own.")
+        announce(f"{count} are trained at a time, each in its own process.")
     spec = WorkerSpec("run", RunTrainer, (folder.absolute(), task), need.cpus, need.gpus)
     sweep = _SideBySide(folder, len(runs), task, waiting, processes, spec, announce, here)
     try:
@@ -150,7 +150,7 @@ class _SideBySide:
         self.calls[handle.call("train", run.folder, to_toml(run.config), began)] = (handle, number, run)
 
     def end(self, call: PendingCall) -> None:
-        """Take a result, end its process, and begin the next run in its place."""
+        """Take a result, end its process, and start the next run in its place."""
         handle, number, run = self.calls[call]
         restarts = 0
         try:
@@ -161,7 +161,7 @@ class _SideBySide:
             if self._deaths[run.folder] < MOST_DEATHS:
                 self._waiting.appendleft((number, run))
             else:
-                self._fail(run, f"{MOST_DEATHS} processes have died over it; the last: {death}.")
+                self._fail(run, f"{MOST_DEATHS} processes died training it; the last: {death}.")
         else:
             self._record(run, outcome)
         del self.calls[call]
@@ -174,15 +174,16 @@ class _SideBySide:
         elif not trained(self._folder, run, self._task.tokens):
             self._fail(
                 run,
-                f"It was trained, but is not in {self._folder}. The sweep's folder must be on a disk that all machines "
-                "of the cluster share: name one with --run-dir.",
+                f"It was trained, but is not in {self._folder}. The sweep's folder must be on a disk shared by all "
+                "machines "
+                "of the cluster: name one with --run-dir.",
             )
         else:
             self._announce(f"Done: {self._folder / run.folder}")
 
     def _fail(self, run: SweepRun, why: str) -> None:
         self.failures[run.folder] = why
-        self._announce(f"{run.folder} failed; the others go on. {why}")
+        self._announce(f"{run.folder} failed; the others continue. {why}")
 
 
 def needed(runs: Sequence[SweepRun], nodes: Sequence[Resources]) -> Resources:

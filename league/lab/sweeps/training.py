@@ -60,7 +60,7 @@ def complete(folder: Path, run: SweepRun, task: Task) -> bool:
 
 
 def run_here(folder: Path, runs: Sequence[SweepRun], task: Task, announce: Callable[[str], object]) -> SweepOutcome:
-    """Train the runs that are not complete in this process; ``announce`` tells of each."""
+    """Train the runs that are not complete in this process; ``announce`` is called for each."""
     failures: dict[str, str] = {}
     for number, run in enumerate(runs, 1):
         if complete(folder, run, task):
@@ -69,14 +69,14 @@ def run_here(folder: Path, runs: Sequence[SweepRun], task: Task, announce: Calla
         outcome = train_and_ask(folder, run, task, Meter(folder / run.folder))
         if outcome.failure:
             failures[run.folder] = outcome.failure
-            announce(f"It failed; the others go on. {outcome.failure}")
+            announce(f"It failed; the others continue. {outcome.failure}")
         elif not outcome.finished:
             return SweepOutcome(stopped=True, failures=failures)
     return SweepOutcome(stopped=False, failures=failures)
 
 
 def train_and_ask(folder: Path, run: SweepRun, task: Task, meter: Meter) -> Trained:
-    """Train a run in its folder, from where it stopped if it has begun, and ask what is not answered yet."""
+    """Train a run in its folder, from where it stopped if it has started, and ask the questions not answered yet."""
     path = folder / run.folder
     from league.training.loop.failures import RunFailed
 
@@ -124,8 +124,8 @@ def _too_few(path: Path, tokens: int | None) -> str:
 
     done = finished_iterations(path)
     return (
-        f"After all its {done:,} iterations it has generated {_generated(path, done):,.0f} tokens, and it should end "
-        f"at {tokens:,}. Begin a sweep with more iterations."
+        f"After all its {done:,} iterations it has generated {_generated(path, done):,.0f} tokens, but it should end "
+        f"at {tokens:,}. Start a sweep with more iterations."
     )
 
 

@@ -1,4 +1,4 @@
-"""One model in place of a mixture: the mixture's targets, a model that is fitted to them, and how near it comes.
+"""One model instead of a mixture: the mixture's targets, a model that is fitted to them, and how near it comes.
 
 May import every room of its wing but evaluation, and the wings below it.
 """

@@ -138,8 +138,8 @@ def warning(result: GameResult) -> str:
         return ""
     advice = "More distil.steps may help"
     if worth.target is not None and worth._replace(after=worth.target).loss(half_range) > LOSS:
-        advice = "The mixture itself is worse; evaluation.mixture says which snapshots it weighs"
-    return f"Warning: the snapshot that this model begins from is better in {short_name(result.game)}. {advice}."
+        advice = "The mixture itself is worse; evaluation.mixture says how it weights snapshots"
+    return f"Warning: the snapshot that this model starts from is better in {short_name(result.game)}. {advice}."
 
 
 def in_few_words(results: Sequence[GameResult]) -> str:

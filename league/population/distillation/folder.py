@@ -1,4 +1,4 @@
-"""A distilled model in a folder of its own, which is a run of one snapshot: a player, and a base, like any other."""
+"""A distilled model in its own folder, which is a run of one snapshot: a player and a base like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies that are taught: where each begins, how it plays while it learns, and its lessons."""
+"""The policies that are taught: where each starts, how it plays while it learns, and what it learns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to ask a player behind a server: requests, tokens, and money where its settings have prices."""
+"""The cost of asking a player behind a server: requests, tokens, and money if its settings have prices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLE_MATCHES = 64  # of random play, by which the turns of a match are counted
 
 
 class AskingCost(NamedTuple):
-    """What asking a player takes at most: answers that are kept already are not asked for again."""
+    """The most that asking a player takes: answers already kept are not asked for again."""
 
     player: str
     requests: int
@@ -34,7 +34,10 @@ class AskingCost(NamedTuple):
         text = f"{what} takes at most {self.requests:,} requests of {self.player}, about {self.input_tokens:,} tokens "
         text += f"read and at most {self.output_tokens:,} written"
         text += "" if self.money is None else f", for at most {self.money:,.2f}"
-        return f"{text}. Answers that are kept already are not asked for, and log-probs make do with a few a state."
+        return (
+            f"{text}. Answers already kept are not asked for again, and with log-probs a few requests a state are "
+            "enough."
+        )
 
     def plus(self, other: AskingCost) -> AskingCost:
         """Return both costs of one player together."""

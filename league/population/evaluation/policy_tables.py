@@ -14,7 +14,7 @@ from league.population.storage.population import Snapshot
 from league.theory.exact.exploitability import PolicyTable, exploitability, head_to_head
 from roles.role import ReplyForm, Role
 
-IF_DAMAGED = "Delete it: the run computes it again from its snapshot, and until then the standings leave it out."
+IF_DAMAGED = "Delete it: the run recomputes it from its snapshot; until then the standings leave it out."
 
 Profile = tuple[str, ...]  # a snapshot's id, or the fixed player of the role, by seat
 

@@ -1,4 +1,4 @@
-"""A player's policy over a public tree, in games that are too large for a table, and what it gives away there."""
+"""A player's policy over a public tree, in games that are too large for a table, and how exploitable it is there."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class PublicValues(NamedTuple):
 def public_values(player: Player, game: LargeGame, tell: Callable[[int], object], seed: int = 0) -> PublicValues:
     """Ask a player at every information state of a large game, and compute its best responses.
 
-    ``tell`` gets the number of states that were asked, now and then. A mixture is its equivalent behaviour policy.
-    What a language model's probabilities are is stored while it is asked, and not asked again (``table_of``).
+    ``tell`` regularly gets the number of states asked so far. A mixture is its equivalent behaviour policy.
+    A language model's probabilities are stored while it is asked, and not asked for again (``table_of``).
     """
     readers: list[PolicyReader] = []
     if isinstance(game, Goofspiel):
@@ -75,7 +75,7 @@ def public_values(player: Player, game: LargeGame, tell: Callable[[int], object]
 def _policy(
     player: Player, tree: PublicTree, readers: list[PolicyReader], tell: Callable[[int], object], seed: int
 ) -> Floats:
-    """Return a player's policy over a tree; ``readers`` get who read it."""
+    """Return a player's policy over a tree; ``readers`` receives the reader."""
     policy = tree.uniform()
     read: dict[str, Floats] = {}
     for seat in (0, 1):
@@ -99,7 +99,7 @@ def _bids(
     tell: Callable[[int], object],
     seed: int,
 ) -> Policy:
-    """Return a player's policy in a seat of goofspiel; ``readers`` get who read it."""
+    """Return a player's policy in a seat of goofspiel; ``readers`` receives the reader."""
     members = []
     for identity, weight in player.members[seat]:
         readers.append(_reader(player, identity, seed))
@@ -112,7 +112,7 @@ def _bids(
 def _stored(
     table: PublicTable | None, tell: Callable[[int], object]
 ) -> tuple[Callable[[int], object], PublicTable | None]:
-    """Return ``tell`` so that a table is kept before it, and the table."""
+    """Return ``tell`` wrapped such that the table is saved first, and the table."""
     if table is None:
         return tell, None
 
@@ -124,7 +124,7 @@ def _stored(
 
 
 def seconds_for(player: Player, game: LargeGame) -> float:
-    """Return about how long ``public_values`` takes, by the time of the first states that it asks."""
+    """Estimate how long ``public_values`` takes, from the time of the first states that it asks."""
     left = 0.0
     for identity in {identity for members in player.members for identity, _ in members}:
         reader = _reader(player, identity, 0)
@@ -153,20 +153,21 @@ def _first_positions(game: LargeGame, most: int) -> list[Position]:
 
 
 def public_bounds(player: Player, tree: LargeGame, seconds: float, seed: int = 0) -> Bounds:
-    """Return between what a player's exploitability lies, from what it does at sampled states, in so many seconds.
+    """Return bounds of a player's exploitability, from its play at sampled states, within this many seconds.
 
     Raises UsageError for goofspiel, and for a mixture: it draws its member for a whole match, which plans by state do
     not know.
     """
     if isinstance(tree, Goofspiel):
         raise UsageError(
-            f"Bounds from samples are of liar's dice alone. Take fewer than {tree.cards} cards, or more --minutes."
+            f"Bounds from samples exist only for liar's dice. Take fewer than {tree.cards} cards, or more --minutes."
         )
     identities = {identity for members in player.members for identity, _ in members}
     if len(identities) > 1:
         raise UsageError(
-            f"{player.label} is a mixture of {len(identities)} players, and bounds from samples are of one. Name one "
-            "snapshot, RUN@SNAPSHOT, or take away --minutes."
+            f"{player.label} is a mixture of {len(identities)} players, but bounds from samples are for a single "
+            "player. Name one "
+            "snapshot, RUN@SNAPSHOT, or leave out --minutes."
         )
     return bounds(tree, asker(tree, _reader(player, identities.pop(), seed)), seconds, seed)
 
@@ -179,8 +180,8 @@ def _reader(player: Player, identity: str, seed: int) -> PolicyReader:
 class PublicTable:
     """One player's policy in a file that is mapped into memory, written while the player is asked.
 
-    A killed command goes on where the last batch was written: beside the table stands how many states were asked, of
-    which weights, prompts and game. A table of anything else is begun anew. ``policy`` is the mapped file.
+    A killed command continues after the last written batch: a file next to the table says how many states were asked,
+    and of which weights, prompts and game. A table of anything else is started over. ``policy`` is the mapped file.
     """
 
     def __init__(self, folder: Path, name: str, game: str, uniform: Floats, of: object) -> None:
@@ -203,7 +204,7 @@ class PublicTable:
             self.asked = asked
 
     def _read(self, path: Path, shape: tuple[int, ...]) -> int:
-        """Return how many states of the file are written; 0 where it is none of ours, or is damaged."""
+        """Return how many states of the file are written; 0 if it is another table's, or is damaged."""
         try:
             progress = json.loads(self._progress.read_bytes())
             if progress["of"] == self._seal and np.load(path, mmap_mode="r").shape == shape:
@@ -216,7 +217,7 @@ class PublicTable:
 def table_of(player: Player, identity: str, game: LargeGame, seat: int | None = None) -> PublicTable | None:
     """Return the stored table of a model whose probabilities are known; None for any other player.
 
-    A snapshot's stands with its run's tables, and a model's of no run in the cache folder. ``seat``: of which alone.
+    A snapshot's is among its run's tables; a model's without a run is in the cache folder. ``seat``: only of this seat.
     """
     engine = player.engine_of(identity)
     if not isinstance(engine, TabularInBulk) or any(role.reply is not ReplyForm.CHOICE for role in player.roles):

@@ -147,7 +147,7 @@ def _opposing_policies(policy: str, roles: Sequence[Role], exploiters: Collectio
 
 
 def without_bystanders(episode: Episode, roles: Sequence[Role]) -> Episode:
-    """Return a match without the seats of fixed players while others are compared: a judge wins no match."""
+    """Return a match without the seats of fixed players while others are compared: a judge does not win matches."""
     left_out = bystanders(roles)
     if not left_out:
         return episode

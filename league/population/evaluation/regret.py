@@ -58,7 +58,7 @@ def _check(plays: Plays, payoffs: Payoffs) -> None:
     if not np.isfinite(payoffs).all():
         raise ValueError("expected a finite payoff for every alternative in every round, got nan or infinity")
     if not ((plays >= 0.0).all() and np.allclose(plays.sum(axis=1), 1.0, atol=1e-6)):
-        raise ValueError("expected a distribution over the alternatives in every round, got a row that is none")
+        raise ValueError("expected a distribution over the alternatives in every round, got a row that is not one")
 
 
 class RegretGrowth(NamedTuple):

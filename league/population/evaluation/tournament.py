@@ -61,7 +61,7 @@ class Tournament:
         self.plan = plan
         self.spec: GameSpec = make_game(plan.game).spec
         if self.spec.seats < 2:
-            raise UsageError(f"{self.spec.name} has one seat, so players cannot meet in it.")
+            raise UsageError(f"{self.spec.name} has one seat, so players cannot meet.")
         self.engines = engines or Engines(plan.settings)
         self.players = [resolve(name, self.spec, self.engines) for name in names]
         self.engines.check_settings(names)
@@ -213,15 +213,15 @@ def _check_folder(folder: Path, record: dict[str, Any]) -> None:
     for key in TournamentPlan._fields:
         if stored[key] != record[key]:
             raise UsageError(
-                f"{folder} holds another tournament ({key}: {_format_value(stored[key])}; now asked for: "
-                f"{_format_value(record[key])}). Choose another --run-dir, or go on with that one: "
+                f"{folder} holds another tournament ({key}: {_format_value(stored[key])}; now requested: "
+                f"{_format_value(record[key])}). Choose another --run-dir, or continue that one: "
                 f"league tournament --resume --run-dir {shlex.quote(str(folder))}{plugins.as_options()}"
             )
     for name, members in record["stands_for"].items():
         if stored["stands_for"][name] != members:
             raise UsageError(
-                f"{name} is not the player any more that it was when the tournament in {folder} began: it was "
-                f"{_likeliest(stored['stands_for'][name])}, and is {_likeliest(members)}. Begin a new one, with "
+                f"{name} is no longer the player that it was when the tournament in {folder} began: it was "
+                f"{_likeliest(stored['stands_for'][name])}, and is now {_likeliest(members)}. Start a new one with "
                 "another --run-dir; a snapshot named as RUN@SNAPSHOT never changes."
             )
 

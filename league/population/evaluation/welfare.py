@@ -1,4 +1,4 @@
-"""Welfare: the seats' joint return against the best possible one, in games that nobody has to lose.
+"""Welfare: the seats' joint return against the best possible one, in games where nobody has to lose.
 
 The welfare of a match is the sum of its returns. The best possible is the greatest sum with which a match on the same
 deal can end, whatever the seats know: in a game without chance, the best of its terminals. A match is Pareto-optimal if

@@ -82,7 +82,7 @@ def _points(episodes: Sequence[Episode], exact: bool) -> list[tuple[int, int]]:
 
 
 def _which_turn(episode: Episode, number: int) -> Seen:
-    """Return what is equal for turns of the same number of the same role and policy."""
+    """Return a key that is equal for turns with the same number, role and policy."""
     turn = episode.turns[number]
     earlier = sum(other.seat == turn.seat for other in episode.turns[:number])
     return episode.request.game, turn.role, turn.player, str(earlier)
@@ -93,7 +93,7 @@ def by_value_spread(
 ) -> list[list[float]]:
     """Branch where most is at stake: a turn's score is the standard deviation of returns after turns like it.
 
-    It is in the game's units. Turns are alike if the same role of the same policy saw the same. Only the other
+    It is in the game's units. Turns are alike if the same role of the same policy saw the same thing. Only the other
     matches' turns count: a match whose own return decided where it is branched would be credited for its luck. If an
     observation occurs in fewer than two of them, as in a game with many words, it is not a branch point.
     """

@@ -49,10 +49,10 @@ def draw_matches(
 
     ``learning`` names the policies that train now, main ones and others: a game that seats none of them is played only
     if a policy ``trains_in_submatches``. A learner meets at most ``matchmaking.opponents`` different players (one a
-    policy, if that is more), the same ones in all games where a rule gives them equal weights, because each needs
-    weights of its own in an engine. The share of a rule without opponents goes to self-play. So do matches left over
-    from complete deals, unless self-play has no weight; then they are not played. Raises UsageError when not even one
-    deal fits into ``matches``.
+    policy, if that is more), the same ones in all games where a rule gives them equal weights, because each needs its
+    own weights in an engine. The share of a rule without opponents goes to self-play. So do matches left over from
+    complete deals, unless self-play has no weight; then they are not played. Raises UsageError when not even one deal
+    fits into ``matches``.
     """
     config, game, run_seed = context.config.matchmaking, context.specs[draw.game], context.config.seed
     kinds, exploiters = context.config.league_roles, context.config.exploiters

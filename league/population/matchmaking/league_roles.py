@@ -1,9 +1,9 @@
 """League roles: a policy's purpose in the league. A role says which seats it takes, whom it meets, and its life cycle.
 
-``policies.NAME.league_role`` chooses one. Main policies are those that the games' roles bind to; all others train in a
-share of the matches of their own (``exploiters.share``), freeze into the population, and may be reset.
-AlphaStar (Vinyals et al. 2019, Nature 575) has the two exploiters; partners are of fictitious co-play (Strouse et al.
-2021, arXiv 2110.08176).
+``policies.NAME.league_role`` chooses one. Main policies are those that the games' roles are bound to; all others train
+in their own share of the matches (``exploiters.share``), freeze into the population, and may be reset. AlphaStar
+(Vinyals et al. 2019, Nature 575) has the two exploiters; partners are of fictitious co-play (Strouse et al. 2021, arXiv
+2110.08176).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from league.population.storage.members import GUEST, Kind
 class Seats(Enum):
     """Which seats a policy takes in the matches that train it."""
 
-    BOUND = "those of the roles that bind to it"
+    BOUND = "those of the roles bound to it"
     EACH = "each seat in turn, among opponents"
     ALL = "all seats at once, with itself; with exploiters.together each in turn, too"
 
@@ -61,12 +61,12 @@ class LeagueRole(Entry[Opponents]):
 
     @property
     def bound(self) -> bool:
-        """Whether games' roles bind to it, so that it is a main policy."""
+        """Whether games' roles are bound to it, which makes it a main policy."""
         return self.seats is Seats.BOUND
 
 
 def by_shares(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[np.float64]:
-    """Roles bind to it; it meets itself and the population by the shares of ``[matchmaking]``, which draw for it."""
+    """Roles are bound to it; it meets itself and the population by the shares of ``[matchmaking]``."""
     raise NotImplementedError("a main policy's opponents are drawn by the rules of [matchmaking]")
 
 
@@ -93,7 +93,7 @@ def league_exploiter(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[n
 
 
 def partner(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[np.float64]:
-    """Develop conventions of its own: learn only with itself, or with other partners' snapshots too [N]."""
+    """Develop its own conventions: learn only with itself, or also with other partners' snapshots [N]."""
     return alike_by_policy(pool, [is_partner(kind) for kind in pool.kinds])
 
 

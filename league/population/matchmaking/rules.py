@@ -131,7 +131,7 @@ def partners(pool: OpponentPool) -> NDArray[np.float64]:
     """Partners: learn to play with strangers, by meeting past partners who have agreed on other things [N].
 
     Fictitious co-play (Strouse et al. 2021, arXiv 2110.08176): partners of equal settings each learn only with
-    themselves, so that each develops conventions of its own; a player that meets all of them, from all stages of
+    themselves, so that each develops its own conventions; a player that meets all of them, from all stages of
     their training, learns to cooperate with unskilled partners too. The population grows with every snapshot, as in
     Gupta et al. 2021 (arXiv 2110.14241). Each of K partners is met equally often, and each of its n_k snapshots:
     P(B) = 1 / (K n_k). All 0 where there is no partner.
@@ -168,7 +168,7 @@ def check_partners(config: RunConfig) -> None:
     met = [name for name, kind in config.league_roles.items() if is_partner(kind) and not config.policy(name).held_out]
     if not met:
         raise UsageError(
-            f"matchmaking.partners = {config.matchmaking.partners:g}, but the run has no partner that may be met. Add "
+            f"matchmaking.partners = {config.matchmaking.partners:g}, but the run has no partner that can be met. Add "
             "some: policies.NAME.league_role = 'partner', without held_out."
         )
 

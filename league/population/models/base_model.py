@@ -1,7 +1,7 @@
 """The base models of a run's adapters, stored in ``RUN/base/``, in Hugging Face layout.
 
-Policies with a base model of their own have it in ``RUN/base-NAME/``, by the first of them. Only a base that was built
-for the run is stored; a run on a checkpoint refers to it by name, path or hub id.
+Policies with their own base model have it in ``RUN/base-NAME/``, named after the first of them. Only a base that was
+built for the run is stored; a run on a checkpoint refers to it by name, path or hub id.
 """
 
 from __future__ import annotations

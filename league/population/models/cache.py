@@ -102,7 +102,8 @@ def _room_in(folder: Path, needed_bytes: int) -> Iterator[None]:
         free = shutil.disk_usage(folder).free
         if free < needed_bytes + ROOM_TO_SPARE:
             raise UsageError(
-                f"{folder} has {format_bytes(free)} of disk left, and {format_bytes(needed_bytes + ROOM_TO_SPARE)} are "
+                f"{folder} has {format_bytes(free)} of disk left, and {format_bytes(needed_bytes + ROOM_TO_SPARE)} "
+                "are "
                 f"needed. {advice}"
             )
         yield
@@ -111,7 +112,7 @@ def _room_in(folder: Path, needed_bytes: int) -> Iterator[None]:
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes in a fitting decimal unit, as disks are sold."""
+    """Return a number of bytes in a suitable decimal unit, as on disks' labels."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
         if count >= size:
             return f"{count / size:.0f} {unit}" if count >= 10 * size else f"{count / size:.1f} {unit}"

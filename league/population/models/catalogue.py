@@ -42,6 +42,6 @@ CATALOGUE = {model.name: model for model in (SMOLLM2,)}
 def listed(name: str) -> ListedModel:
     """Return a model by name. Raises UsageError, with the nearest names, for an unknown one."""
     if name not in CATALOGUE:
-        hint = "Any folder in Hugging Face layout, hub id or .gguf file can be used as it is, without `league models`."
+        hint = "Any folder in Hugging Face layout, hub id or .gguf file can be used directly, without `league models`."
         raise unknown_name("model", name, CATALOGUE, hint)
     return CATALOGUE[name]

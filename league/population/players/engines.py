@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Engines:
     """The engines of one command; a context manager that stops their processes and threads.
 
-    ``settings`` are those of its language models. What endpoints answer is kept in ``answers``, and not asked again.
+    ``settings`` are those of its language models. Endpoints' answers are kept in ``answers``, and not asked for again.
     """
 
     def __init__(self, settings: PlayerSettings | None = None, answers: AnswerStore | None = None) -> None:
@@ -75,7 +75,7 @@ class Engines:
             os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
 
     def refresh(self) -> None:
-        """Forget what models have computed: what is asked next is computed as in a command of its own, bit for bit."""
+        """Forget what models have computed: later requests are then computed as in a separate command, bit for bit."""
         for engine in [*self._of_runs.values(), *self._checkpoints.values()]:
             engine.refresh()
 
@@ -109,7 +109,7 @@ class Engines:
         return self._believers[text, game]
 
     def checkpoint(self, text: str, folder: Path | str, game: str) -> ModelEngine:
-        """Return the engine of a model that comes from no run: one for all in this process, or one of its own."""
+        """Return the engine of a model that comes from no run: one for all in this process, or a separate one."""
         import torch  # slow to import
 
         from league.population.players.model_engine import check_engine, checkpoint_source, engine_kind
@@ -136,7 +136,7 @@ class Engines:
         return config if config.engine == run.config.engine else fitted(config)
 
     def of_run(self, run: Run, snapshot: Snapshot) -> ModelEngine:
-        """Return the engine that a run's configuration names; runs share it unless it has processes of its own."""
+        """Return the engine that a run's configuration names; runs share it unless it has its own processes."""
         from league.population.models.base_model import base_name, verified_base
         from league.population.players.model_engine import ModelSource, check_engine, engine_kind
 

@@ -126,7 +126,7 @@ def _snapshot(text: str, run: Run, which: str, role: Role, where: str) -> str:
     role_there = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
     if role_there.fixed:
         raise UsageError(
-            f"{where} = {text!r}: in that run {role_there.game}/{role_there.name} was given to {role_there.policy}. "
+            f"{where} = {text!r}: in that run {role_there.game}/{role_there.name} was played by {role_there.policy}. "
             "Name that player itself."
         )
     [(snapshot, _)] = run.members(which, role_there.policy, role.game, role.seat)
@@ -141,7 +141,7 @@ def _absolute(path: str) -> str:
 def _try(name: str, engine: Sampler, role: Role, position: Game) -> None:
     """Request one reply of a player in its role, the first time that the seat acts in a match; nothing if it does not.
 
-    The other seats take their first legal action, or use a script where they are asked for words.
+    The other seats take their first legal action, or use a script where free text is requested.
     """
     position.reset(0)
     rng = random.Random(0)

@@ -46,7 +46,7 @@ def check_model(source: str, where: str, *, adapters: bool = False) -> None:
         return
     if constants.HF_HUB_OFFLINE or os.environ.get("TRANSFORMERS_OFFLINE"):
         raise UsageError(
-            f"{where}: there is no such folder, nor a copy from the hub, which HF_HUB_OFFLINE forbids to ask."
+            f"{where}: there is no such folder, nor a copy from the hub, which HF_HUB_OFFLINE forbids contacting."
         )
     _ask(constants.ENDPOINT, where)
 
@@ -59,7 +59,7 @@ def _check_folder(path: Path, where: str, *, adapters: bool) -> None:
         raise UsageError(
             f"{where}: the folder {path} holds an adapter. Name the model that it adapts, or merge the two with PEFT."
         )
-    raise UsageError(f"{where}: the folder {path} is no model in Hugging Face layout: it has no {CONFIG}.")
+    raise UsageError(f"{where}: the folder {path} is not a model in Hugging Face layout: it has no {CONFIG}.")
 
 
 def _ask(hub: str, where: str) -> None:
@@ -67,7 +67,7 @@ def _ask(hub: str, where: str) -> None:
     if reason := why_not_reached(hub):
         raise UsageError(
             f"{where}: there is no such folder, and the hub {hub} cannot be reached ({reason}). Name a folder, or "
-            "go on with a network."
+            "try again with a network."
         )
 
 

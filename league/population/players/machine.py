@@ -21,7 +21,7 @@ def check_processes(config: RunConfig, roles: Roles) -> None:
     for setting, count in (("optimizer.processes", config.optimizer.processes), ("async_learners.processes", of_each)):
         if count > most:
             raise UsageError(
-                f"{setting} asks for {count:,} processes, but this machine has {cores()} cores, which feed "
+                f"{setting} asks for {count:,} processes, but this machine has {cores()} cores, enough for "
                 f"{most}. Set {most} or less, or train on a cluster (--cluster)."
             )
 
@@ -45,13 +45,14 @@ def check_cluster_plays(config: RunConfig, cluster: str) -> None:
     """Raise UsageError for a run that a cluster cannot play: it calls players outside matches, or serves programs."""
     if config.beliefs.asked:
         raise UsageError(
-            "[beliefs] asks players beside their matches, which engines on a cluster cannot be. Train without "
+            "[beliefs] asks players questions outside their matches, which engines on a cluster cannot answer. Train "
+            "without "
             "--cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
         )
     if config.programs.roles:
         raise UsageError(
-            f"programs.roles lets programs take the turns of {', '.join(config.programs.roles)}, and with --cluster "
-            f"{cluster} other processes play, which they could not ask. Leave --cluster out."
+            f"programs.roles lets programs play {', '.join(config.programs.roles)}, but with --cluster "
+            f"{cluster} other processes play, which programs cannot reach. Leave out --cluster."
         )
 
 

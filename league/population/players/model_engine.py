@@ -62,7 +62,7 @@ class ModelEngine(Protocol):
         ...
 
     def drop(self, name: str) -> None:
-        """Remove a player that ``keep`` added; nothing of its is under way."""
+        """Remove a player that ``keep`` added; none of its requests is in flight."""
         ...
 
     def refresh(self) -> None:
@@ -132,7 +132,7 @@ class Server(Enum):
     """The server that answers others' requests when a snapshot is served."""
 
     HERE = "the process that serves"
-    ITS_OWN = "the server that its makers ship"
+    ITS_OWN = "vLLM's own server"
 
 
 # The files that an engine in a separate process is started on.
@@ -261,7 +261,7 @@ def _make_vllm_servers(config: RunConfig, source: Callable[[], ModelSource]) -> 
 
 
 def _server_gpus() -> tuple[str, ...]:
-    """Return the GPUs for servers of ours, the last ones first: the first ones are the learner's. (): a processor."""
+    """Return the GPUs for our servers, the last ones first: the first ones are the learner's. (): CPU."""
     import torch  # slow to import
 
     if not torch.cuda.is_available():
@@ -317,8 +317,10 @@ def _check_vllm_servers(config: RunConfig, policies: Iterable[str]) -> None:
         whole = [name for name in names if not config.policy(name).adapted]
         if whole:
             raise UsageError(
-                f"policies.{whole[0]}.weights = 'full', but a server that others keep (engine.vllm_server.urls) takes "
-                "adapters alone. Set it to 'lora', or engine.vllm_server.urls = [], so that servers are started here."
+                f"policies.{whole[0]}.weights = 'full', but a server run by others (engine.vllm_server.urls) only "
+                "takes "
+                "adapters. Set it to 'lora', or engine.vllm_server.urls = [], so that servers are started "
+                "here."
             )
         return
     require_engine("vllm", "engine.kind =")
@@ -326,7 +328,8 @@ def _check_vllm_servers(config: RunConfig, policies: Iterable[str]) -> None:
     if here and wanted > here:
         raise UsageError(
             f"engine.vllm_server asks for {wanted} GPUs ({servers.replicas} replicas of {servers.tensor_parallel}), "
-            f"and {here} are here. Set engine.vllm_server.replicas = {max(here // servers.tensor_parallel, 1)}, or a "
+            f"but this machine has {here}. Set engine.vllm_server.replicas = "
+            f"{max(here // servers.tensor_parallel, 1)}, or a "
             "lower tensor_parallel."
         )
 
@@ -336,8 +339,9 @@ def _check_vllm_policies(config: RunConfig, policies: Sequence[str]) -> None:
     if adapted and len(adapted) < len(policies):
         full = ", ".join(name for name in policies if name not in adapted)
         raise UsageError(
-            f"One vLLM serves adapters on one base, or full models in turn, but of this run's policies {full} would "
-            "be full and the others adapters. Give all the same policies.NAME.weights, or set engine.kind = 'torch'."
+            f"One vLLM serves adapters on one base, or full models in turn, but in this run {full} would "
+            "be full and the other policies adapters. Give all the same policies.NAME.weights, or set engine.kind = "
+            "'torch'."
         )
     max_rank = config.engine.vllm.max_lora_rank
     for name in adapted:
@@ -391,7 +395,7 @@ def check_model(context: RunContext) -> None:
             if tokens > tokenizer.context:
                 raise UsageError(
                     f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but {source} "
-                    f"reads {tokenizer.context} at most. Set roles.max_reply_tokens lower where replies are free, give "
+                    f"reads at most {tokenizer.context}. Lower roles.max_reply_tokens if replies are free, give "
                     "a shorter role card (roles.cards), which may show less of what came before (league show docs "
                     "long_matches), or use a model with a longer context."
                 )
@@ -408,7 +412,7 @@ ENGINES: Registry[EngineKind] = Registry(
             _make_vllm,
             settings=VllmSettings,
             check=_check_vllm,
-            description="vLLM, in processes of its own",
+            description="vLLM, in separate processes",
             streams=True,
             separate_process=True,
             fit=_fit_vllm,
@@ -424,7 +428,7 @@ ENGINES: Registry[EngineKind] = Registry(
             _make_vllm_servers,
             settings=VllmServerSettings,
             check=_check_vllm_servers,
-            description="vLLM behind HTTP: servers that are started here, or that others keep",
+            description="vLLM over HTTP: servers started here, or run by others",
             streams=True,
             separate_process=True,
             fit=_fit_vllm,

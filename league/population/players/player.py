@@ -70,7 +70,7 @@ class Player:
         return dict(self.others).get(identity, self.engine)
 
     def engines(self) -> dict[str, Sampler]:
-        """Return the engines of all members, its team's too, by player id."""
+        """Return the engines of all members, including its team's, by player id."""
         return {
             identity: player.engine_of(identity)
             for player in (self, *self.team)
@@ -190,20 +190,22 @@ def _never_trained(run: Run, role: Role, spec: GameSpec) -> UsageError:
     examples = " or ".join(f"{run.path}@{newest[name].id}" for name in sorted(newest))
     return UsageError(
         f"{run.path} never trained the role {role.name} of {spec.alias}: its policies are {', '.join(policies)}. A "
-        f"snapshot that is named takes every seat: {examples}."
+        f"named snapshot takes every seat: {examples}."
     )
 
 
 def with_probes(player: Player) -> Player:
-    """Return a player whose seats are asked the probes of the game's card, beside the match.
+    """Return a player whose seats are asked the probes of the game's card, outside the match.
 
     Raises UsageError for a game whose card has none.
     """
     probes = [role.probes for role in load_roles(player.spec, probes=True)]
     if not any(probes):
         raise UsageError(
-            f"--beliefs asks the probes of a role card, and the card of {player.spec.alias} has none. Take a game with "
-            "some, such as hidden_roles or signalling, or a card with a [[probe]] table (league show docs beliefs)."
+            f"--beliefs asks the probes of a role card, and the card of {player.spec.alias} has none. Choose a game "
+            "with "
+            "probes, such as hidden_roles or signalling, or a card with a [[probe]] table (league show docs "
+            "beliefs)."
         )
     roles = [
         role.model_copy(update={"probes": seat_probes}) for role, seat_probes in zip(player.roles, probes, strict=True)
@@ -225,8 +227,7 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines, reply: ReplyForm | 
     source = text.removeprefix("hf:")
     if not source:
         raise UsageError(
-            "hf: is followed by a name of `league models`, a folder, a .gguf file or a hub id, for example "
-            "hf:Qwen/Qwen3-0.6B."
+            "hf: takes a name of `league models`, a folder, a .gguf file or a hub id, for example hf:Qwen/Qwen3-0.6B."
         )
     check_model(source, text, adapters=True)
     folder = model_folder(source)

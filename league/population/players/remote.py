@@ -42,11 +42,12 @@ def open_remote(text: str, max_reply_tokens: int | None = None) -> OpenAIApi:
         if error.name != "httpx2":
             raise
         raise UsageError(
-            f"{text} is asked over the network, which needs httpx2. Install it: pip install 'llm-league[openai]'."
+            f"{text} is reached over the network, which needs httpx2. Install it: pip install 'llm-league[openai]'."
         ) from error
     if settings.shows_key:
         sys.stderr.write(
-            f"league: {settings.url} gets the key in {settings.variable} over plain http, which every machine on its "
+            f"league: {settings.url} receives the key in {settings.variable} over plain http, which every machine on "
+            "the "
             "way can read. Use https, or an SSH tunnel to localhost.\n"
         )
     with ExitStack() as stack:
@@ -60,7 +61,7 @@ def read_settings(text: str) -> RemoteSettings:
     """Return the settings of a player by its name. Raises UsageError for a name without a model or a bad file."""
     model_or_file = text.removeprefix(PREFIX)
     if not model_or_file:
-        raise UsageError("openai: is followed by a model, MODEL@URL or a file: openai:gpt-5-mini, openai:FILE.toml.")
+        raise UsageError("openai: takes a model, MODEL@URL or a file: openai:gpt-5-mini, openai:FILE.toml.")
     if model_or_file.endswith(".toml"):
         return validated(RemoteSettings, _read(text, Path(model_or_file).expanduser()), model_or_file)
     model, _, url = model_or_file.partition("@")

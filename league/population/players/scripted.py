@@ -42,7 +42,7 @@ SCRIPTED: dict[str, Callable[..., Sampler]] = {
 def _wrong(make: Callable[..., Sampler]) -> str:
     """Return what is wrong with a plugin's constructor, in a clause; "" for nothing."""
     needed = [one.name for one in inspect.signature(make).parameters.values() if one.default is one.empty]
-    many = f"its constructor takes {', '.join(needed)}: it gets the text after the colon of NAME:ARGUMENT and no more"
+    many = f"its constructor takes {', '.join(needed)}: it gets only the text after the colon of NAME:ARGUMENT"
     return many if len(needed) > 1 else ""
 
 
@@ -58,7 +58,7 @@ def register(name: str, make: Callable[..., Sampler]) -> None:
 
 
 def scripted_forms() -> list[str]:
-    """Return the forms of the names of all scripted players, plugins' too."""
+    """Return the forms of the names of all scripted players, including plugins'."""
     return [*SCRIPTED, *(_form(name, plugins.lookup("scripted", name)) for name in plugins.names("scripted"))]
 
 
@@ -75,7 +75,7 @@ def scripted_player(text: str) -> Sampler | None:
 
 
 def _beside(text: str, player: Sampler) -> Sampler:
-    """Return a player as it is asked: one that states ``limits``, because it is slow, beside all other play."""
+    """Return a player as it is asked: one that states ``limits``, because it is slow, alongside all other play."""
     limits = getattr(player, "limits", None)
     if limits is None:
         return player

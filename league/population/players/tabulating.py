@@ -112,7 +112,8 @@ class PolicyReader:
         if written := [one.slot for one in role.slots if RULES[one.rule].asks]:
             raise NotEnumerable(
                 f"No table can be made of {role.name} in {role.game}: what fills {{{written[0]}}} on its card is "
-                "written in each match, so a position alone does not say what it sees. Play matches of it, or fill the "
+                "written in each match, so a position alone does not determine what it sees. Play matches of it, or "
+                "fill the "
                 "slot by window."
             )
         return request_in(self._identity, role, game, self._rng)
@@ -123,10 +124,9 @@ class PolicyReader:
         return self._row(request, [reply.text for reply in replies])
 
     def _scored(self, engine: TellsLogprobs, request: ReplyRequest) -> StateRow:
-        """Return the actions' probabilities from those of the replies that were drawn, as soon as they are all but all.
-
-        Of one text its probability is known once it was drawn, and different texts add up. Where they do not come near
-        1 (a server that tells them before its mask, long replies), the replies that were drawn are counted instead.
+        """Return the actions' probabilities from those of the replies drawn, once these are nearly all. A text's
+        probability is known once it was drawn, and different texts add up. If they do not come near 1 (a server that
+        reports them before its mask, long replies), the replies drawn are counted instead.
         """
         texts: list[str] = []
         logprobs: dict[str, float] = {}

@@ -78,7 +78,7 @@ def _parse(path: Path, number: int, line: bytes, previous: str) -> tuple[int, li
     """Return the iteration, results and checksum of a complete line. Raises DamagedFile."""
     match = _CHECKSUM.fullmatch(line)
     if match is None or _checksum(previous, match[1]) != match[2].decode():
-        raise DamagedFile(path, f"line {number}, or one before it, is not as it was written")
+        raise DamagedFile(path, f"line {number}, or one before it, has changed since it was written")
     iteration, rows = json.loads(match[1] + b"]")
     return iteration, [Result(*row) for row in rows], match[2].decode()
 

@@ -58,7 +58,7 @@ def reply_rows(samples: Iterable[SampledMatch], roles: Roles, all_seats: bool = 
     for sample in samples:
         for match, advantages in zip(flatten_episodes([sample.episode]), sample.advantages, strict=True):
             if match.request.game not in roles:
-                raise UsageError(f"A match of {match.request.game} was kept, which is no game of this run.")
+                raise UsageError(f"A match of {match.request.game} was kept, but this run does not have that game.")
             cards = roles[match.request.game]
             for number, (turn, advantage) in enumerate(zip(match.turns, advantages, strict=True)):
                 if all_seats or match.request.trained[turn.seat]:
@@ -137,7 +137,7 @@ def load_matches(path: Path) -> list[SampledMatch]:
         raise UsageError(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise UsageError(
-            f"{path} is no file of whole matches ({error}). One is written by `league export RUN --format jsonl`."
+            f"{path} is not a file of whole matches ({error}). `league export RUN --format jsonl` writes one."
         ) from None
 
 
@@ -169,5 +169,5 @@ def match_from_record(record: dict[str, Any]) -> SampledMatch:
     advantages = tuple(tuple(turns) for turns in record["advantages"])
     iteration = record["iteration"]
     if iteration is not None and (type(iteration) is not int or not 0 <= iteration <= LAST_ITERATION):
-        raise ValueError(f"its iteration is {iteration!r}, and not a number from 0 to {LAST_ITERATION:,}, or null")
+        raise ValueError(f"its iteration is {iteration!r}, not a number from 0 to {LAST_ITERATION:,}, or null")
     return SampledMatch(episode_from_record(record["episode"]), iteration, tuple(record["kept_as"]), advantages)

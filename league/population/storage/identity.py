@@ -1,4 +1,4 @@
-"""What a player of a run is beside its weights: the cards by which it is asked, and the notes that it keeps.
+"""What a player of a run is besides its weights: the cards that word its prompts, and the notes that it keeps.
 
 A snapshot remembers the digest of every card of its run, and the version of the notes that it was frozen with
 (``league.population.storage.notes``). Where it plays as it did there, its name is ``RUN@SNAPSHOT``; with another card
@@ -36,13 +36,13 @@ class KeptNotes(NamedTuple):
 
 
 def card_digest(role: Role) -> str:
-    """Return the first 64 bits of the SHA-256 of all that a card changes in what is asked, in hexadecimal."""
+    """Return the first 64 bits of the SHA-256 of everything in a card that changes prompts, in hexadecimal."""
     content = role.model_dump(mode="json", exclude=_NOT_ASKED, exclude_defaults=True)
     return _digest(content)[:16]
 
 
 def card_digests(roles: Roles) -> dict[str, str]:
-    """Return the digest of each card of a run, by "GAME/ROLE"; players that are given a role have their own."""
+    """Return the digest of each card of a run, by "GAME/ROLE"; fixed players of a role have their own."""
     return {
         f"{game}/{role.name}": card_digest(role) for game, seats in roles.items() for role in seats if not role.fixed
     }
@@ -72,8 +72,8 @@ def check_cards(roles: Roles, snapshots: Iterable[Snapshot]) -> None:
         changed = [name for name, digest in snapshot.cards.items() if now.get(name, digest) != digest]
         if changed:
             raise UsageError(
-                f"The card of {changed[0]} is not the one that {snapshot.id} was frozen with, so that its results are "
-                "those of another player. Put the card back as it was, or begin a new run from its weights: --set "
+                f"The card of {changed[0]} is not the one that {snapshot.id} was frozen with, so its results are "
+                "those of another player. Restore the card, or start a new run from its weights: --set "
                 f"model.source=RUN, with a new --run-dir."
             )
 

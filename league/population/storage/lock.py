@@ -44,13 +44,15 @@ def run_lock(run_dir: Path, timeout: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def waiting_lock(folder: Path) -> Iterator[None]:
-    """Lock a folder that several processes fill, waiting for as long as another has it."""
+    """Lock a folder that several processes fill, waiting as long as another has it."""
     with FileLock(folder / LOCK_FILE, fallback_to_soft=False, on_acquired=_write_holder):
         yield
 
 
 def held_file(path: Path) -> FileLock:
-    """Return the lock of one file that a process alone writes, to be released. Raises UsageError if another has it."""
+    """Return the lock of a file that only one process may write, to be released. Raises UsageError if another has
+    it.
+    """
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0.0, fallback_to_soft=False)
     try:
         lock.acquire()

@@ -27,7 +27,7 @@ Notes = Mapping[str, Mapping[str, str]]  # by player, then by match and opponent
 
 
 class NoteStore:
-    """The versions of a run's notes, each a file that never changes; who calls knows which one holds."""
+    """The versions of a run's notes, each a file that never changes; the caller knows which one is current."""
 
     def __init__(self, folder: Path, places: Collection[Place]) -> None:
         self._folder, self._places = folder, frozenset(places)
@@ -40,7 +40,7 @@ class NoteStore:
         return [request if request.given else request._replace(given=self._of(notes, request)) for request in requests]
 
     def after(self, version: str, episodes: Iterable[Episode]) -> str:
-        """Return the version after matches: the last text that a player in training wrote for each table holds."""
+        """Return the version after matches: for each table, the last text that a player in training wrote counts."""
         if not self._places:
             return version
         notes = {player: dict(texts) for player, texts in self._read(version).items()}
@@ -118,7 +118,7 @@ def _stored(path: Path, version: str) -> Notes:
         raise DamagedFile(path, "it holds no notes by player and table", "Restore it from a copy.")
     texts = [text for tables in notes.values() for text in tables.values()]
     if not all(isinstance(text, str) for text in texts):
-        raise DamagedFile(path, "one of its notes is no text", "Restore it from a copy.")
+        raise DamagedFile(path, "one of its notes is not text", "Restore it from a copy.")
     return notes
 
 

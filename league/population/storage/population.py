@@ -42,7 +42,7 @@ HOW = {
     Origin.START: "the weights before training",
     Origin.TRAINED: "trained on",
     Origin.RESET: "reset to the initial weights, then trained",
-    Origin.RESPONSE: "trained from the snapshot that a response begins from",
+    Origin.RESPONSE: "trained from the snapshot that a best response starts from",
     Origin.EXPLOITER: "an exploiter's first",
     Origin.DISTILLED: "distilled",
     Origin.MERGED: "merged, then trained",
@@ -51,7 +51,7 @@ HOW = {
 
 
 class Plays(NamedTuple):
-    """What a snapshot plays with beside its weights (``league.population.storage.identity``)."""
+    """What a snapshot plays with besides its weights (``league.population.storage.identity``)."""
 
     cards: Mapping[str, str] = {}  # digests of its run's cards, by "GAME/ROLE"
     notes: str = ""  # the version of its run's notes that has its own
@@ -144,9 +144,9 @@ class Population:
         if snapshot.id not in self._verified:
             if wrong := changed_files(snapshot.path, _CARD, snapshot.sha256):
                 raise UsageError(
-                    f"Snapshot {snapshot.id} is not as it was frozen: {', '.join(wrong)} in {snapshot.path} is "
+                    f"Snapshot {snapshot.id} has changed since it was frozen: {', '.join(wrong)} in {snapshot.path} is "
                     f"missing, foreign or changed, or {_CARD} is. "
-                    "Restore the folder from a copy, or delete it to go on without it."
+                    "Restore the folder from a copy, or delete it to continue without it."
                 )
             self._verified.add(snapshot.id)
         return snapshot
@@ -169,7 +169,7 @@ class Population:
         """Return the id of a new snapshot. Raises as ``add``."""
         if not _POLICY.fullmatch(policy):
             raise UsageError(
-                f"A policy cannot be named {policy!r}: its snapshots are folders of that name. "
+                f"A policy cannot be named {policy!r}: its snapshots are folders with that name. "
                 "Use letters, digits, '.', '_' and '-', and begin with a letter or digit."
             )
         newest = max((snapshot.step for snapshot in self._snapshots.values()), default=0)

@@ -49,7 +49,7 @@ class Run:
         population = Population(root) if root.is_dir() else ()
         if not population:
             raise UsageError(
-                f"{self.path} has no snapshot yet. Wait for its first one, or let it train on: "
+                f"{self.path} has no snapshot yet. Wait for its first one, or let it continue training: "
                 f"league train --resume --run-dir {shlex.quote(str(self.path))}{plugins.as_options()}"
             )
         return population
@@ -137,8 +137,9 @@ def check_unused(run_dir: Path) -> None:
     present = [path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path)]
     if present:
         raise UsageError(
-            f"{run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, or go on "
-            f"with that run: league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
+            f"{run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, or "
+            "continue "
+            f"that run: league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
         )
 
 
@@ -153,7 +154,7 @@ def find_run(name: str) -> Path | None:
         if (path / CONFIG_FILE).is_file():
             return path
     if Path(name).is_dir():
-        raise UsageError(f"{name} is a folder, but not a run: it has no {CONFIG_FILE}. For a model write hf:{name}.")
+        raise UsageError(f"{name} is a folder, but not a run: it has no {CONFIG_FILE}. For a model, write hf:{name}.")
     return None
 
 
@@ -161,7 +162,7 @@ def open_run(name: str) -> Run:
     """Return a run by path or name. Raises UsageError that offers the nearest runs."""
     path = find_run(name)
     if path is None:
-        raise unknown_name("run", name, run_names(), "Runs are made by `league train`.")
+        raise unknown_name("run", name, run_names(), "`league train` makes runs.")
     return Run(path)
 
 
@@ -173,7 +174,7 @@ def is_sweep(name: str) -> bool:
 def runs_in(name: str) -> list[Run]:
     """Return the runs of a sweep in their order, by its folder, or a single run as ``open_run`` does.
 
-    Raises UsageError that offers the nearest runs, and for a sweep none of whose runs has begun.
+    Raises UsageError that offers the nearest runs, and for a sweep none of whose runs has started.
     """
     if not is_sweep(name):
         return [open_run(name)]
@@ -187,7 +188,7 @@ def runs_in(name: str) -> list[Run]:
     begun = [Run(path) for path in planned if (path / CONFIG_FILE).is_file()]
     if not begun:
         raise UsageError(
-            f"No run of the sweep {name} has begun yet: league sweep --resume --run-dir {shlex.quote(name)}"
+            f"No run of the sweep {name} has started yet: league sweep --resume --run-dir {shlex.quote(name)}"
             f"{plugins.as_options()}"
         )
     return begun

@@ -180,15 +180,15 @@ def load_samples(path: Path) -> list[SampledMatch]:
     try:
         record = parse_json(credit.read_text(encoding="utf-8"))
         if record.get("sha256") not in (None, _sha256(path.read_bytes())):  # older ones have none
-            raise ValueError(f"{path.name} is not as it was written")
+            raise ValueError(f"{path.name} has changed since it was written")
         pairs = zip(episodes, record["matches"], strict=True)
         samples = [_sample(episode, record["iteration"], note) for episode, note in pairs]
         if record.get("credit_sha256") not in (None, _sha256(json.dumps(record["matches"]).encode())):
-            raise ValueError("its advantages are not as they were written")
+            raise ValueError("its advantages have changed since they were written")
         return samples
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{credit} does not go with {path.name} ({type(error).__name__}: {error}). Delete it to read the matches "
+            f"{credit} does not belong to {path.name} ({type(error).__name__}: {error}). Delete it to read the matches "
             "without their advantages."
         ) from error
 

@@ -165,7 +165,8 @@ def sequence_form_of(tables_PN: Tables) -> SequenceForm:
     form = _exact_form(tables_PN)
     if isinstance(form, PositionGraph):
         raise UsageError(
-            f"What leaving a joint distribution gains in {form.game} is not computed: its positions are enumerated as "
+            f"The gain of deviating from a joint distribution in {form.game} is not computed: its positions are "
+            "enumerated as "
             "boards, which do not show which of the mixed players made the moves before. Compare players by matches."
         )
     return form

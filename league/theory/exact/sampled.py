@@ -141,7 +141,7 @@ def _smoothed(counts: Sequence[int] | NDArray[np.int64]) -> Floats:
 
 
 def _drawn(rng: np.random.Generator, shares: Floats, replies: int, number: int) -> Floats:
-    """Return ``number`` times the shares of so many replies (of one, where there was none)."""  # [actions, number]
+    """Return ``number`` times the shares of this many replies (of one, where there was none)."""  # [actions, number]
     return np.asarray(rng.multinomial(max(replies, 1), shares, size=number).T / max(replies, 1))
 
 

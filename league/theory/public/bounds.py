@@ -1,8 +1,8 @@
 """A lower and an upper bound on exploitability from sampled public states, where a whole table would take too long.
 
 Each information state of the opponent's may be replaced by one drawn action: a plan. K plans, drawn independently,
-are a mixture σ̂ whose reach probabilities are right in expectation, and it visits few public states. For a best response
-b and the value u of playing it (Mak, Morton and Wood 1999, "Monte Carlo bounding techniques"):
+are a mixture σ̂ whose reach probabilities are right in expectation, and it visits few public states. For a best
+response b and the value u of playing it (Mak, Morton and Wood 1999, "Monte Carlo bounding techniques"):
 
 * E max_b u(b, σ̂) >= max_b E u(b, σ̂) = max_b u(b, σ): the best response to the plans knows their noise. **Above.**
 * E u(b', σ̂) = u(b', σ) <= max_b u(b, σ) for any b' found without these plans. **Below**: b' answers others.
@@ -33,7 +33,7 @@ MOST_CELLS = 100_000_000  # sampled positions times plans times hands: bytes
 
 
 class Bounds(NamedTuple):
-    """Between what exploitability lies with 95 % confidence; its units are the game's, a match."""
+    """Bounds of exploitability with 95 % confidence, in the game's units a match."""
 
     lower: Estimate  # of a response found from samples
     upper: Estimate  # of the responses that know their samples' noise
@@ -52,7 +52,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(tree: PublicTree, ask: Ask, seconds: float, seed: int = 0, plans: int | None = None) -> Bounds:
-    """Return bounds after about so many seconds: plans are doubled until few draws are left, then drawn again.
+    """Return bounds after about this many seconds: plans are doubled until few draws are left, then drawn again.
 
     With ``plans`` given, ``LEAST_DRAWS`` are drawn whatever they take. Raises ValueError for a tree with public cards.
     """
@@ -89,7 +89,7 @@ class _Level(NamedTuple):
 
 
 class _Sampler:
-    """Draws plans and answers them. What was asked is kept, so further draws take less."""
+    """Draws plans and best responses to them. Answers are kept, so further draws take less time."""
 
     def __init__(self, tree: PublicTree, ask: Ask, rng: np.random.Generator) -> None:
         self._tree, self._ask, self._rng = tree, ask, rng

@@ -107,7 +107,9 @@ def exploitability(board: DarkBoard, policies: Policies) -> float:
 
 
 class Solved(NamedTuple):
-    """What CFR+ has after so many iterations: the value to the first seat lies between ``low`` and ``high``."""
+    """The result of CFR+ after a number of iterations: the value to the first seat lies between ``low`` and
+    ``high``.
+    """
 
     iterations: int
     low: float
@@ -115,10 +117,8 @@ class Solved(NamedTuple):
 
 
 def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
-    """Yield, every so many iterations of predictive CFR+, between what the value of the game lies.
-
-    Seats learn in turns, and iteration t weighs t^4 in their averages. The bounds are the average
-    policies' worst cases, so they hold whatever is left to learn.
+    """Yield bounds of the game's value at intervals of predictive CFR+ iterations. Seats learn in turns, and iteration
+    t has weight t^4 in their averages. The bounds are the average policies' worst cases, so they hold at any time.
     """
     policies = board.uniform()
     regrets, summed, reach, gains = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
@@ -161,7 +161,7 @@ def _widths(trie: passes.Trie) -> np.ndarray:
 
 
 def _information_states(rules: passes.Rules) -> tuple[passes.Trie, passes.Trie]:
-    """Return both seats' tries, found by walks that begin again with more room until there is enough."""
+    """Return both seats' tries, found by walks that restart with more room until there is enough."""
     nodes, tries = 1 << 10, (_root(rules.cells), _root(rules.cells))
     while True:
         tries = (_enlarged(tries[0], nodes), _enlarged(tries[1], nodes))
@@ -178,7 +178,7 @@ def _root(cells: int) -> passes.Trie:
 
 
 def _enlarged(trie: passes.Trie, nodes: int) -> passes.Trie:
-    """Return a trie with room for so many nodes and four edges each; never less than what it holds."""
+    """Return a trie with room for this many nodes and four edges each; never less than what it holds."""
     held, edges = (int(size) for size in trie.size)
     more, wide = max(held, nodes), max(edges, 4 * nodes)
 

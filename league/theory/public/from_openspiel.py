@@ -1,4 +1,4 @@
-"""Games of OpenSpiel's in arrays: the large ones that are written here, and trees found by playing every deal."""
+"""OpenSpiel games as arrays: the large ones that are written here, and trees found by playing every deal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Deals = dict[tuple[int, int], Any]  # by hands: the state that this deal has com
 
 
 def states_of(game: str) -> int | None:
-    """Return how many information states a game has that is written here; None for any other."""
+    """Return the number of information states of a game implemented here; None for any other."""
     bids = goofspiel_of(game)
     return liars_dice.states_of(game) if bids is None else bids.information_states
 
 
 def large_game(game: str, most: int = MOST_STATES) -> LargeGame | None:
-    """Return a game that is written here; None for any other, and for one that has more than ``most`` states."""
+    """Return a game implemented here; None for any other, and for one that has more than ``most`` states."""
     states = states_of(game)
     if states is None or states > most:
         return None
@@ -32,7 +32,7 @@ def large_game(game: str, most: int = MOST_STATES) -> LargeGame | None:
 
 
 def public_tree(game: str, limit: int = 1_000_000) -> PublicTree:
-    """Return the tree of a two-seat zero-sum game that first deals each seat a hand and then is played in the open.
+    """Return the tree of a two-seat zero-sum game that first deals each seat a hand and then has only public moves.
 
     Raises UsageError for any other game: one in which a seat can tell apart what this tree calls one position, or
     cannot tell apart what it calls two, or with more than ``limit`` positions times deals.
@@ -51,7 +51,7 @@ def public_tree(game: str, limit: int = 1_000_000) -> PublicTree:
             if seat != CHANCE and children:
                 shown = {(seat, _state_of(state, seat)) for state in states.values()}
                 if not seen.isdisjoint(shown):
-                    raise UsageError(f"{game} is not played in the open: a seat does not see every move.")
+                    raise UsageError(f"{game} does not have public moves only: a seat does not see every move.")
                 seen |= shown
             seats.append(seat)
             endings.append(NOWHERE if children else len(paid))
@@ -81,7 +81,7 @@ def dealt(game: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], Deals, di
     """Return the hands of each seat, and of each pair of them the state and its chance."""
     loaded = load_pyspiel(game)
     if loaded.num_players() != 2 or str(loaded.get_type().utility) != "Utility.ZERO_SUM":
-        raise UsageError(f"{game}: a public tree is of a zero-sum game of two seats.")
+        raise UsageError(f"{game}: a public tree needs a zero-sum game of two seats.")
     found: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
     waiting = [(loaded.new_initial_state(), 1.0)]
     while waiting:
@@ -107,14 +107,14 @@ def _moves(game: str, states: Deals, weights: dict[tuple[int, int], float]) -> t
                 children[outcome][1][hands] = weights[hands] * chance
         return CHANCE, dict(children)
     if len(facts) != 1:
-        raise UsageError(f"{game} is not played in the open: who moves, or what is legal, depends on the hands.")
+        raise UsageError(f"{game} does not have public moves only: who moves, or what is legal, depends on the hands.")
     [(seat, legal)] = facts
     if seat < 0:
         return 0, {}
     for known in (0, 1):  # what a seat is shown depends on its own hand and on the position alone
         shown = {(hands[known], _state_of(state, known)) for hands, state in states.items()}
         if len(shown) != len({hand for hand, _ in shown}) or len({text for _, text in shown}) != len(shown):
-            raise UsageError(f"{game} is not played in the open: a seat sees more than its hand and the moves.")
+            raise UsageError(f"{game} does not have public moves only: a seat sees more than its hand and the moves.")
     return seat, {action: ({h: s.child(action) for h, s in states.items()}, weights) for action in legal}
 
 

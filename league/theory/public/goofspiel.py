@@ -49,7 +49,7 @@ class Goofspiel(NamedTuple):
         return 2 * sum(int(np.count_nonzero(self.partners(k) >= 0)) for k in range(self.rounds))
 
     def bids(self, rounds: int) -> Integers:
-        """Return all sequences of so many bids, in order.  # [n! / (n - rounds)!, rounds]"""
+        """Return all sequences of this many bids, in order.  # [n! / (n - rounds)!, rounds]"""
         found = list(itertools.permutations(range(1, self.cards + 1), rounds))
         return np.array(found, dtype=np.intp).reshape(len(found), rounds)
 
@@ -59,7 +59,7 @@ class Goofspiel(NamedTuple):
         return [np.full(shape, 1.0 / shape[2]) for shape in shapes]
 
     def cut(self, flat: Floats) -> Policy:
-        """Return windows on a policy whose rounds stand one behind another."""
+        """Return views into a policy whose rounds are stored one after another."""
         shapes = [(3**k, perm(self.cards, k), self.cards - k) for k in range(self.rounds)]
         ends = itertools.accumulate(prod(shape) for shape in shapes)
         return [flat[end - prod(shape) : end].reshape(shape) for shape, end in zip(shapes, ends, strict=True)]

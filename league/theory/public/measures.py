@@ -79,7 +79,7 @@ def exploitability(tree: PublicTree, policy: Floats) -> float:
 
 
 def solve(tree: PublicTree, iterations: int) -> Floats:
-    """Return the average policy after so many iterations, in each of which both seats are updated in turn."""  # [N, H]
+    """Return the average policy after this many iterations; each updates both seats in turn."""  # [N, H]
     policy = tree.uniform()
     regrets, total = np.zeros_like(policy), np.zeros_like(policy)
     by = tree.moves()

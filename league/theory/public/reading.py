@@ -1,4 +1,6 @@
-"""Asking a player at every information state of a public tree, in batches, positions that begin alike side by side."""
+"""Asking a player at every information state of a public tree, in batches, with positions that share a beginning side
+by side.
+"""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 CHANCE = -1  # the seat that moves where a public card is drawn
-MOST_STATES = 20_000_000  # information states that are counted out; a policy of so many takes a few GB
+MOST_STATES = 20_000_000  # information states that are counted out; a policy of this many takes a few GB
 MOST_SAMPLED = 100_000_000  # of which some are sampled: the tree alone takes as much
-NOWHERE = -1  # the parent of the root, and the ending of a position where the match goes on
+NOWHERE = -1  # the parent of the root, and the ending of a position where the match continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PublicTree:
     parent: Integers  # of each position; NOWHERE for the root  # [N]
     action: Integers  # the move that led to it, as the game numbers it  # [N]
     seat: Integers  # who moves there; CHANCE; anything where the match is over  # [N]
-    ending: Integers  # which row of ``returns`` it pays; NOWHERE where the match goes on  # [N]
+    ending: Integers  # which row of ``returns`` it pays; NOWHERE where the match continues  # [N]
     levels: Integers  # where each level begins, and where the last one ends  # [L + 1]
     chances: Floats  # of hands and of the public cards on the way, by ending  # [E, H0, H1]
     returns: Floats  # seat 0's, by ending and hands  # [E, H0, H1]

@@ -1,4 +1,4 @@
-"""Mixtures by the age of snapshots alone; no payoff is read."""
+"""Mixtures by the age of snapshots only; payoffs are not read."""
 
 from __future__ import annotations
 

@@ -115,9 +115,7 @@ def _levels(above: NDArray[np.bool_]) -> Ranks:
     while left.any():
         first = left & ~above[left].any(axis=0)
         if not first.any():
-            raise RuntimeError(
-                f"The wins that were locked close a circle among players {np.flatnonzero(left).tolist()}."
-            )
+            raise RuntimeError(f"The locked wins form a cycle among players {np.flatnonzero(left).tolist()}.")
         ranks[first], rank = rank, rank + 1
         left &= ~first
     return ranks

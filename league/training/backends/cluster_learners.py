@@ -113,7 +113,7 @@ class ClusterLearner:
             except WorkerDied as death:
                 deaths += 1
                 if deaths == MAX_DEATHS:
-                    how = f"died {MAX_DEATHS} times over iteration {iteration}, the last time by this: {death.reason}"
+                    how = f"died {MAX_DEATHS} times over iteration {iteration}, the last time because: {death.reason}"
                     raise self._failure(name, how) from death
                 self._replace(name)
 
@@ -123,7 +123,7 @@ class ClusterLearner:
         while waiting:
             done = self._cluster.wait(waiting, START_TIMEOUT)
             if not done:
-                raise self._failure(name, f"found no place in the cluster for {START_TIMEOUT:.0f} s")
+                raise self._failure(name, f"did not fit into the cluster for {START_TIMEOUT:.0f} s")
             waiting = [call for call in waiting if call not in done]
 
     def _replace(self, name: str) -> None:

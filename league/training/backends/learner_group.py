@@ -122,7 +122,7 @@ class LearnerGroup:
     def __init__(
         self, cluster: Cluster, spec: WorkerSpec, size: int, number: int, restarts: int, checkpoint: Ref, timeout: float
     ) -> None:
-        """Start ``size`` workers of learner ``number`` from a checkpoint, after so many restarts of the learner.
+        """Start ``size`` workers of learner ``number`` from a checkpoint, after this many restarts of the learner.
 
         One that has work and gives no sign of life for ``timeout`` seconds counts as dead.
         """

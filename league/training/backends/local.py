@@ -140,7 +140,7 @@ def _programs(context: RunContext, policies: Mapping[str, Policy], program: Prog
 
 
 class LocalDeployment:
-    """A ``Deployment`` on this machine. ``program`` takes the turns of ``programs.roles``, in place of others outside.
+    """A ``Deployment`` on this machine. ``program`` plays ``programs.roles``, instead of outside programs.
 
     Raises UsageError for a program without a role.
     """
@@ -149,7 +149,7 @@ class LocalDeployment:
         check_processes(context.config, context.roles)
         if program is not None and not context.config.programs.roles:
             raise UsageError(
-                "A program was given, but programs.roles names no role whose turns it takes. Set it, as "
+                "A program was given, but programs.roles names no role for it. Set it, for example "
                 "programs.roles=['kuhn_poker/first']."
             )
         self.on_cpu, self._program = False, program

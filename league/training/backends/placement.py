@@ -89,16 +89,16 @@ def check_resources(config: RunConfig, learners: int) -> None:
     for setting, gpus in gpus_by_setting.items():
         if on_gpu and not gpus:
             where, device = next(iter(on_gpu.items()))
-            raise UsageError(
-                f"{where}.device = {device!r}, but cluster.{setting} = 0. Set it to 1, or to a part of one."
-            )
+            raise UsageError(f"{where}.device = {device!r}, but cluster.{setting} = 0. Set it to 1, or to a fraction.")
         if gpus > 1.0 and gpus != int(gpus):
-            raise UsageError(f"cluster.{setting} = {gpus:g}: more than one GPU is a whole number. Set {int(gpus)}.")
+            raise UsageError(
+                f"cluster.{setting} = {gpus:g}: above one, it must be a whole number of GPUs. Set {int(gpus)}."
+            )
         both = len(gpus_by_setting) > 1 and all(gpus_by_setting.values())
         if table.placement == "separate" and 0.0 < gpus < 1.0 and both:
             raise UsageError(
                 f"cluster.{setting} = {gpus:g} with cluster.placement = 'separate': an engine and a learner that take "
-                "a part of a GPU may be placed on the same one. Set it to 1, or placement = 'shared'."
+                "a fraction of a GPU may be placed on the same one. Set it to 1, or placement = 'shared'."
             )
 
 
@@ -121,7 +121,7 @@ def _check_total(config: RunConfig, learners: int, nodes: Sequence[Resources]) -
             advice = (
                 f"Set cluster.workers = {workers}"
                 if workers > 0
-                else f"Ask for {available:g} in all, parts of one allowed"
+                else f"Ask for {available:g} in total; fractions are allowed"
             )
             raise UsageError(
                 f"The cluster has {available:g} {unit}, but [cluster] asks for {sum(by_kind.values()):g}: {requested}. "
@@ -143,7 +143,7 @@ def _check_largest(config: RunConfig, learners: int, nodes: Sequence[Resources])
 
 
 def _check_shared_gpus(config: RunConfig, learners: int) -> None:
-    """Refuse a GPU that is shared by workers that together ask for more than one."""
+    """Refuse a GPU shared by workers that together request more than one."""
     bundles, indices = assign_bundles(config, learners)
     for index, bundle in enumerate(bundles):
         counts = {kind: numbers.count(index) for kind, numbers in indices.items()}

@@ -1,4 +1,4 @@
-"""Programs that take turns in a run: the endpoint that they call, or a function in this process, and its engine."""
+"""Programs that play in a run: the endpoint that they call, or a function in this process, and its engine."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RunPrograms:
         if self._server is None:
             return ""
         roles = " and ".join(self._settings.roles)
-        return f"Programs take the turns of {roles}: they ask {self._server.url} (league show docs serving)."
+        return f"Programs play {roles}: they connect to {self._server.url} (league show docs serving)."
 
     def sampler(self, engine: Sampler) -> ProgramSampler:
         """Return an engine like ``engine``, with programs in their roles."""

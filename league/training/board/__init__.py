@@ -1,4 +1,4 @@
 """The board: what a run writes to TensorBoard, loggers and files, and the questions that it answers.
 
-May import learning and what stands below it.
+May import learning and everything below it.
 """

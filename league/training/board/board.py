@@ -1,7 +1,7 @@
 """The board of a run: each iteration's metrics, and figures and texts after snapshots.
 
-Figures are drawn beside the run (``league.training.board.painter``); what they show depends on their snapshot alone.
-Nothing here touches the weights or draws a random number.
+Figures are drawn in a separate process (``league.training.board.painter``); what they show depends only on their
+snapshot. Nothing here touches the weights or draws a random number.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PATIENCE = 6.0  # seconds that the end of a run waits for figures, if ``board.ti
 
 
 class Frozen(NamedTuple):
-    """The board's data after a snapshot, beside its metrics."""
+    """The board's data after a snapshot, besides its metrics."""
 
     measured: PopulationMeasurement
     comparisons: Mapping[str, Comparison]  # by game
@@ -184,7 +184,7 @@ class Board:
             self._text(log, f"tasks/{game}", gallery(pool.starts(game), f"{game} at iteration {iteration}"), iteration)
 
     def _deliver(self, picture: Picture) -> None:
-        """Write a figure that was drawn, in the painter's thread; services get it in the run's own."""
+        """Write a figure that was drawn, in the painter's thread; services get it in the run's thread."""
         if self._log is not None:
             self._log.figure(picture)
             self._to_send.put(picture)

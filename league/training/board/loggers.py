@@ -1,4 +1,5 @@
-"""Services that get a run's metrics, figures and texts beside its own files, by their names in ``board.loggers``.
+"""Services that get a run's metrics, figures and texts in addition to its own files, by their names in
+``board.loggers``.
 
 A service's package is installed as an extra, and imported only when a run that names it starts. A service that cannot
 be opened is refused before anything is trained; one that fails later is reported once and then skipped, and the run
@@ -299,13 +300,14 @@ class Loggers:
             except Exception as error:  # noqa: BLE001  # whatever a service raises is no reason to lose a run
                 del self._opened[name]
                 self._warn(
-                    f"The logger {name} failed {when} ({_in_a_line(error)}), and gets nothing more. The run goes on; "
+                    f"The logger {name} failed {when} ({_in_a_line(error)}), and gets nothing more. The run "
+                    "continues; "
                     "its own metrics.jsonl has everything."
                 )
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing: this service takes numbers alone."""
+    """Do nothing: this service takes only numbers."""
 
 
 def _image(png: bytes) -> Any:

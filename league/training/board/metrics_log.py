@@ -31,8 +31,8 @@ LETTERS = 100  # in a line of an alarm
 ROUNDING = 1e-6  # of the weights of a mixture
 SEAL = "sha256"  # the last key of its line
 IF_DAMAGED = (
-    "Restore it from a copy, or delete that line: only the curves lose by it. A run that is resumed with --from leaves "
-    "such lines out by itself."
+    "Restore it from a copy, or delete that line: only the curves are affected. A run resumed with --from leaves out "
+    "such lines by itself."
 )
 
 
@@ -133,7 +133,7 @@ def verbatim(text: str) -> str:
 
 
 def mixtures_line(iteration: int, weights: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Return a line of ``mixtures.jsonl``, which ends with the SHA-256 of what stands before it."""
+    """Return a line of ``mixtures.jsonl``, which ends with the SHA-256 of the text before it."""
     content = {"iteration": iteration, **weights}
     return json.dumps({**content, SEAL: _seal(content)}) + "\n"
 

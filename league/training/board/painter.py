@@ -1,9 +1,8 @@
-"""Figures are drawn beside the run, in a process of its own: the run only says what they show.
-
-A thread hands orders to that process and takes the pictures: the run neither waits for a figure nor fails by one.
-(Drawing in the thread would slow the run, as matplotlib holds the interpreter's lock.) Snapshots are drawn in their
-order, and each figure shows the data of its own snapshot. The process starts with the first order, at the lowest
-priority; only what is late at the end of the run is drawn at the run's own.
+"""Figures are drawn alongside the run, in a separate process: the run only says what they show. A thread hands orders
+to that process and takes the pictures, so the run neither waits for a figure nor fails because of one. (Drawing in the
+thread would slow the run, as matplotlib holds the interpreter's lock.) Snapshots are drawn in their order, and each
+figure shows the data of its own snapshot. The process starts with the first order, at the lowest priority; only figures
+still missing at the end of the run are drawn at the run's priority.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class Painter:
             return self._waiting.pop(0)
 
     def _thin(self, most: int) -> None:
-        """Keep so many of the waiting snapshots, evenly spaced, with the last."""
+        """Keep this many of the waiting snapshots, evenly spaced, including the last."""
         self._waiting = [self._waiting[index] for index in spread(len(self._waiting), most)]
 
     def _paint(self, order: Order) -> float:
@@ -129,7 +128,7 @@ class Painter:
                 break
             self._end_process()
         else:
-            picture = Picture(*order[:2], b"", b"", "it ends the process that draws it")
+            picture = Picture(*order[:2], b"", b"", "it crashes the process that draws it")
         if picture.error:
             self._complain(order.name, picture.error)
         elif not self._is_closed:
@@ -167,7 +166,7 @@ class Painter:
         if name not in self._complained:
             self._complained.add(name)
             what = f"The figure {name} is not drawn" if name else "Figures are no longer drawn"
-            self._warn(f"{what} ({' '.join(error.split())}). The run goes on, and its curves are whole.")
+            self._warn(f"{what} ({' '.join(error.split())}). The run continues, and its curves are complete.")
 
 
 def _exchange(process: subprocess.Popen[bytes], order: Order) -> Picture | None:

@@ -50,7 +50,7 @@ _CHANGE: dict[str, Chart] = {
     "mean advantage by role and turn": ("Multiline", [r".+/advantage/.+/mean"]),
     "spread of advantages": ("Multiline", [r".+/advantage/.+/spread"]),
     "groups without signal": ("Multiline", [r".+/flat_groups/.+"]),
-    "turns that are left out": ("Multiline", [r".+/(left_out|idle)/.+"]),
+    "turns left out": ("Multiline", [r".+/(left_out|idle)/.+"]),
     "loss": ("Multiline", [r"[^/]+/loss"]),
     "KL to the policy before the update, nats": ("Multiline", [r".+/kl_.+"]),
     "KL to the teacher by role, nats": ("Multiline", [r".+/teacher_kl/.+"]),

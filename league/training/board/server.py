@@ -161,7 +161,7 @@ def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequ
 
 
 def _wait_until_loaded(app: Callable[..., Any], tags: set[str]) -> None:
-    """Wait until TensorBoard has read the tags to pin, at most ``PATIENCE``, so that they stand in their order."""
+    """Wait until TensorBoard has read the tags to pin, at most ``PATIENCE``, so that they appear in their order."""
     from werkzeug.test import Client
 
     deadline = time.monotonic() + PATIENCE

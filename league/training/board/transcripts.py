@@ -40,7 +40,7 @@ def _match_lines(match: Episode, advantages: Sequence[float | None], left_out: S
         "players: " + ", ".join(f"seat {seat} {player}" for seat, player in enumerate(request.players)),
         "returns: " + ", ".join(f"{value:+g}" for value in match.returns) + f"; {match.end}",
     ]
-    lines += [f"not asked: seat {belief.seat}, who cannot be" for belief in match.beliefs if not belief.probabilities]
+    lines += [f"not asked: seat {belief.seat}, which cannot be" for belief in match.beliefs if not belief.probabilities]
     heard: dict[int, list[BeliefChange]] = {}
     for change in changes(match):
         heard.setdefault(change.turn, []).append(change)
@@ -50,7 +50,7 @@ def _match_lines(match: Episode, advantages: Sequence[float | None], left_out: S
         moved = [change for change in heard.get(number - 1, ()) if round(change.before, 3) != round(change.after, 3)]
         lines += ["  belief in the truth: " + ", ".join(map(_moved, moved))] if moved else []
     if len(match.turns) > MOST_TURNS:
-        lines += ["", f"and {len(match.turns) - MOST_TURNS} turns more"]
+        lines += ["", f"and {len(match.turns) - MOST_TURNS} more turns"]
     return lines
 
 

@@ -145,7 +145,7 @@ def weights_after(run_dir: Path, iteration: int, policy: Policy) -> LanguageMode
     """
     folder = folder_of(run_dir, iteration)
     if not folder.is_dir():
-        raise DamagedFile(folder, "it is missing, and matches that had begun with its weights go on with them")
+        raise DamagedFile(folder, "it is missing, but matches that started with its weights need it")
     check_manifest(folder)
     return policy.former_model(folder / f"{policy.name}.safetensors")
 

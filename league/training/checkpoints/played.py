@@ -1,8 +1,9 @@
 """The matches of iterations between two checkpoints (``checkpoint_every``): what a killed run learns from again.
 
 A checkpoint holds every optimiser's state, three times the weights. Between two of them only an iteration's matches are
-kept, as soon as they are played. A run that goes on from the older checkpoint draws the same matches, finds what they
-came to, and learns the same from it, to the last bit; it plays only what was under way when it was killed.
+kept, as soon as they are played. A run that continues from the older checkpoint draws the same matches, finds their
+results, and learns the same from them, to the last bit; it plays only the matches that were in flight when it was
+killed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class PlayedMatches:
         save_episodes(self._file(iteration), episodes)
 
     def of(self, iteration: int, requests: Sequence[MatchRequest]) -> list[Episode] | None:
-        """Return what the matches of an iteration came to; None where they, or others, were not played to the end."""
+        """Return the results of an iteration's matches; None where these or other matches were not played to the
+        end.
+        """
         try:
             episodes = load_episodes(self._file(iteration))
         except UsageError:  # none was written, or it cannot be read: they are played again
@@ -39,7 +42,7 @@ class PlayedMatches:
         return episodes if [episode.request for episode in episodes] == list(requests) else None
 
     def forget(self) -> None:
-        """Remove all: a checkpoint has what was learned from them, or the run goes another way."""
+        """Remove all: a checkpoint has what was learned from them, or the run takes another course."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _file(self, iteration: int) -> Path:

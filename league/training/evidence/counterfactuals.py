@@ -89,7 +89,7 @@ def check(rule: str, facts: CreditFacts) -> None:
     game = facts.game.name
     if not is_repeated(game):
         raise UsageError(
-            f"Credit rule {rule!r} uses the payoffs of actions that were not taken, so it is for repeated matrix "
+            f"Credit rule {rule!r} uses the payoffs of actions not taken, so it is only for repeated matrix "
             f"games, not for {game}. Set another credit.rule for it."
         )
     free = [role.name for role in facts.credited if role.reply is not ReplyForm.CHOICE]

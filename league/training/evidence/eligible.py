@@ -1,4 +1,4 @@
-"""Which turns bear on something that came about: asked of the game, after its matches are played again."""
+"""Which turns affected the outcome, according to the game, after its matches are replayed."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ def check_exact(context: RunContext) -> None:
                     exact_form(game)
                 except UsageError as error:
                     raise UsageError(
-                        f"values.estimator = {name!r} cannot count {game} out. {error} Here: choose another estimator, "
-                        "or in place of the preset settle settle-sampled and of pocket pocket-returns, which learn "
-                        "from the returns of matches."
+                        f"values.estimator = {name!r} cannot enumerate {game}. {error} Choose another estimator, "
+                        "or the preset settle-sampled instead of settle, or pocket-returns instead of pocket, which "
+                        "learn from the returns of matches."
                     ) from None
 
 

@@ -173,7 +173,7 @@ class PlayerJudge:
         for members in self._player.members:
             if len(members) > 1 or not isinstance(self._player.engine_of(members[0][0]), Believing | Streaming):
                 raise UsageError(
-                    f"{name} cannot judge {game}: it has to be one player that can be asked a question. Set "
+                    f"{name} cannot judge {game}: it must be a single player that can answer a question. Set "
                     "shaping.preferred.judge to a run, a snapshot of one, or hf:NAME."
                 )
 
@@ -231,7 +231,7 @@ class PlayerJudge:
     def _share(self, shares: tuple[float, ...] | None) -> float:
         if shares is None:
             raise UsageError(
-                f"{self._player.label} has no answer to which of two matches of {self._game} is better. Set "
+                f"{self._player.label} cannot say which of two matches of {self._game} is better. Set "
                 "shaping.preferred.judge to a language model."
             )
         return shares[0] / sum(shares)

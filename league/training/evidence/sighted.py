@@ -34,7 +34,7 @@ def sees_more(context: RunContext, game: str, role: str) -> bool:
 
 
 def prompts_of_critics(context: RunContext, play: AfterPlay) -> Column:
-    """Return what a critic with privileged information reads in place of each turn's prompt.
+    """Return what a critic with privileged information reads instead of each turn's prompt.
 
     A reply after a refused one has the first one's prompt: the message about the refusal is left out.
     """

@@ -93,7 +93,7 @@ def _fill(evidence: list[Evidence], name: str, indices: Sequence[int], column: C
     """Put a source's cells into trajectories' evidence. Raises ValueError for a column of another length."""
     if len(column) != len(indices):
         raise ValueError(
-            f"The source of evidence {name!r} returned {len(column)} cells for {len(indices)} trajectories. It has to "
+            f"The source of evidence {name!r} returned {len(column)} cells for {len(indices)} trajectories. It must "
             "return one for each of play.trajectories, None where it knows nothing."
         )
     for i, cell in zip(indices, column, strict=True):

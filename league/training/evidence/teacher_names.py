@@ -78,12 +78,13 @@ def _lasting(text: str, role: Role, to: str = "teach") -> str:
     path = find_run(name)
     if path is None:
         forms = [*scripted_forms(), SELF, "RUN", "RUN@SNAPSHOT", "RUN@mixture", "hf:NAME"]
-        raise unknown_name("player", name, [*forms, *run_names()], f"It is to {to} {role.game}/{role.name}.")
+        raise unknown_name("player", name, [*forms, *run_names()], f"It should {to} {role.game}/{role.name}.")
     run = Run(path)
     card = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
     if card.fixed:
         raise UsageError(
-            f"{text} cannot {to} {role.game}/{role.name}: in that run the role was given to {card.policy}. Name that "
+            f"{text} cannot {to} {role.game}/{role.name}: in that run the role was played by {card.policy}. Name that "
+            ""
             "player itself."
         )
     members = run.members(which, card.policy, role.game, role.seat)

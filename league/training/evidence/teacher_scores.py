@@ -53,7 +53,7 @@ class InTraining:
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Refuse: in matches, policies play through the run's own engine."""
-        raise NotImplementedError("policies in training are asked for distributions only")
+        raise NotImplementedError("policies in training are asked only for distributions")
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the probabilities of each request's legal replies."""
@@ -81,7 +81,7 @@ def check_tokens(teacher: Player, role: Role, policies: Mapping[str, Policy]) ->
             if vocabulary != policy.lm.tokenizer.get_vocab():
                 raise UsageError(
                     f"{name} cannot teach {role.game}/{role.name}, where {student} answers in free text: it has "
-                    "another tokenizer, so its tokens are others. Name a teacher of the same base, or set roles.reply "
+                    "another tokenizer, so its tokens differ. Name a teacher with the same base, or set roles.reply "
                     "= 'choice'."
                 )
 

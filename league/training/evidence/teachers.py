@@ -158,7 +158,8 @@ def check_teacher(teacher: Teacher, role: Role, sees: Sequence[str]) -> None:
     if teacher.role.reply is not role.reply:
         raise UsageError(
             f"{where}: it answers with {teacher.role.reply.value!r} replies there, the student with "
-            f"{role.reply.value!r} ones, which have other words. Name a teacher that answers alike, or set roles.reply."
+            f"{role.reply.value!r} ones, which are worded differently. Name a teacher that answers in the same form, "
+            "or set roles.reply."
         )
     if spec.submatch_games and (sees or not models):
         what = "what is hidden in" if sees else "positions of"
@@ -171,14 +172,16 @@ def _check_privileged(role: Role, sees: Sequence[str], models: bool, where: str)
     """Raise UsageError for a teacher that cannot be shown privileged information, or where there is none to show."""
     if sees and not models:
         raise UsageError(
-            f"{where} with teacher.sees = {list(sees)}: it plays by the rules of the game, and has no prompt in which "
-            "it could be shown more. Name a language model, or leave teacher.sees out."
+            f"{where} with teacher.sees = {list(sees)}: it plays by the rules of the game, and has no prompt that "
+            "could show it more. Name a language model, or leave teacher.sees out."
         )
     if sees and not seen(make_game(role.game), role.seat, sees):
         raise UsageError(
-            f"teacher.sees = {list(sees)} shows {role.name} nothing more in {role.game}: there is nothing such, "
-            "or the game does not tell it (games.privileged). Leave the role out of teacher.players, or "
-            "that out of teacher.sees."
+            f"teacher.sees = {list(sees)} shows {role.name} nothing more in {role.game}: there is no such "
+            "information, "
+            "or the game does not provide it (games.privileged). Leave the role out of "
+            "teacher.players, or "
+            "leave that out of teacher.sees."
         )
 
 

@@ -38,7 +38,7 @@ def locate(
 
 
 def places_in(game: Game, episode: Episode, places: Mapping[Key, int]) -> Iterator[tuple[int, PlaceOfTurn]]:
-    """Yield the seat and the place of each turn of a match, which ``game`` plays again; no reply may be illegal."""
+    """Yield the seat and the place of each turn of a match, which ``game`` replays; no reply may be illegal."""
     choices = choice_game(game)
     begin_match(choices, episode.request)
     for turn in episode.turns:

@@ -1,4 +1,4 @@
-"""Updates that several processes take together: rank 0 plays and leads, and the followers wait for updates.
+"""Updates that several processes make together: rank 0 plays and leads, and the followers wait for updates.
 
 Each process holds the policies, complete or (``optimizer.sharded``) a shard of them, and every update uses the complete
 batch (``learners.parallel.process_group``). The leader broadcasts batches, and weights that were set outside an update.
@@ -7,8 +7,8 @@ Followers are started here, one for each GPU, or by ``torchrun``; then `league t
 With shards the leader also has a complete copy of each policy's weights, which plays. No process has more of what is
 learned than its shard: after an update the weights alone travel, tensor by tensor, and a checkpoint is written so, too.
 
-A follower that dies or hangs takes the update with it. Those that were started here are then ended and replaced, and
-the update is taken again from the newest checkpoint.
+A follower that dies or hangs takes the update with it. Those started here are then ended and replaced, and the update
+is repeated from the newest checkpoint.
 """
 
 from __future__ import annotations
@@ -100,8 +100,10 @@ class FollowerProcesses:
         size = self._rendezvous.size if self._rendezvous else config.optimizer.processes
         if size > 1 and config.async_learners.processes != "none":
             raise UsageError(
-                f"optimizer.processes = {size} lets processes take each update together, and async_learners.processes "
-                "gives policies processes of their own: not both on one machine. Set async_learners.processes = "
+                f"optimizer.processes = {size} lets processes make each update together, and async_learners.processes "
+                ""
+                "gives policies their own processes: they cannot be combined on one machine. Set "
+                "async_learners.processes = "
                 "'none', or optimizer.processes = 1, or play on a cluster (--cluster), where a learner may have "
                 "several."
             )
@@ -128,7 +130,7 @@ class FollowerProcesses:
         return Rendezvous(0, size, 0, init_method)
 
     def restart(self) -> Rendezvous | None:
-        """End the followers and start others; return the rendezvous with them. None: they were not started here."""
+        """End the followers and start new ones; return the rendezvous with them. None: they were not started here."""
         if not self._processes:
             return None
         self._kill()
@@ -220,7 +222,9 @@ class DataParallelLearner:
                 return learned._replace(metrics=learned.metrics | {"learners/replaced": losses}) if losses else learned
 
     def _replace(self) -> bool:
-        """Replace the followers, and go back to the newest checkpoint; False if there is none, or they are others'."""
+        """Replace the followers, and go back to the newest checkpoint; False if there is none, or they were started by
+        others.
+        """
         rendezvous = self._followers.restart()
         if rendezvous is None or not restore_learning(self._run_dir, self._state):
             return False
@@ -243,7 +247,10 @@ class DataParallelLearner:
             raise
         except RuntimeError as error:
             what = " ".join(
-                [*self._followers.watch.killed, f"The processes that take updates together lost one another: {error}"]
+                [
+                    *self._followers.watch.killed,
+                    f"The processes that take updates together lost contact with one another: {error}",
+                ]
             )
             raise learner_failed(what, self._state.iteration, self._run_dir) from error
 

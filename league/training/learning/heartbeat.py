@@ -76,7 +76,7 @@ class Watch:
         while self._watched:
             for process, listener in list(self._watched):
                 if listener.silence() > SILENCE:
-                    self.killed.append(gone_silent("A process that takes updates with this one", process.pid))
+                    self.killed.append(gone_silent("A process that makes updates with this one", process.pid))
                     process.kill()
                     self._watched.remove((process, listener))
             time.sleep(INTERVAL)

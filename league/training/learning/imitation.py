@@ -120,7 +120,7 @@ def _replies(context: RunContext, samples: Sequence[SampledMatch]) -> Iterator[t
 
 def _saved_matches(path: Path) -> list[SampledMatch]:
     """Return the matches that ``keep_matches`` wrote. Raises DamagedFile for any other file."""
-    remedy = "Bring it back from a copy of the run, or go on without it: league lab evolve RUN --set imitation.weight=0"
+    remedy = "Restore it from a copy of the run, or continue without it: league lab evolve RUN --set imitation.weight=0"
     try:
         digest, _, lines = path.read_text(encoding="utf-8").partition("\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -4,7 +4,7 @@ This process draws and plays matches, appends trajectories to the record store, 
 ``async_learners.max_staleness`` = s it plays iteration k with exactly the weights after iteration k − 1 − s. So results
 do not depend on the processes' speed, and a killed run resumes bit for bit, for every s.
 
-A learner that is killed or falls silent is ended and replaced: its replacement goes on from what it had acknowledged.
+A learner that is killed or falls silent is ended and replaced: its replacement continues from what it had acknowledged.
 
 A learner's report in the store says that its checkpoint of that iteration is complete. It is loaded, optimiser state
 included, into the run's state, which is then saved as if this process had learned; so a run can be evolved into one
@@ -112,7 +112,7 @@ class LearnerPool:
         if learners_of(context) and context.config.checkpoint_every > 1:
             raise UsageError(
                 f"checkpoint_every = {context.config.checkpoint_every}: learner processes on one machine save their "
-                "state after every iteration, and the run has to be no further behind. Set it to 1, play on a cluster "
+                "state after every iteration, and the run must not be further behind. Set it to 1, play on a cluster "
                 "(--cluster), or set async_learners.processes = 'none'."
             )
 
@@ -237,7 +237,7 @@ class AsyncLearner:
         """Replace a learner. Raises LearnerFailed if that cannot help: it ended by itself, or is lost every time."""
         self._deaths[name] += 1
         if not replaces or self._deaths[name] == MAX_DEATHS:
-            again = f" So it went {MAX_DEATHS} times over one iteration." if replaces else ""
+            again = f" That happened {MAX_DEATHS} times in one iteration." if replaces else ""
             raise learner_failed(f"{failure}{again}", self._state.iteration, self._run_dir)
         self._processes[name].end()
         self._processes[name] = _Process.start(_SPAWN, self._run_dir, name)

@@ -141,7 +141,7 @@ def middles(episodes: Sequence[Episode], game: str, count: int, seed: int, itera
     What leads to a position is then played once, and what follows it often, as Go-Explore returns to states that it has
     reached (Ecoffet et al. 2021, "First return, then explore"). Matches are drawn without replacement, and in each how
     many of its actions are taken as played, from 1 to all but the last. Matches with one action, forfeited ones and
-    those that go on from another's middle have none.
+    those that continue from another's middle have none.
     """
     lines = [(episode.request, actions) for episode in episodes if len(actions := _actions(episode, game)) > 1]
     rng = np.random.default_rng(derive_seed(seed, "middles", iteration, game))
@@ -156,7 +156,9 @@ def middles(episodes: Sequence[Episode], game: str, count: int, seed: int, itera
 
 
 def _actions(episode: Episode, game: str) -> list[str]:
-    """Return the actions that a match played after those it began with; none of one that others cannot go on from."""
+    """Return the actions that a match played after those it began with; none of one that others cannot continue
+    from.
+    """
     request = episode.request
     whole = request.parent is None and not request.fork and episode.end is EndReason.FINISHED
     if request.game != game or not whole or not any(request.trained):

@@ -140,7 +140,7 @@ class TinkerTrainer:
         told = self._client.get_info().model_data.model_name
         if told != self._base:
             raise UsageError(
-                f"The service at {self._place} trains {told}, and the run asks for {self._base}. Set "
+                f"The service at {self._place} trains {told}, but the run needs {self._base}. Set "
                 "trainer.tinker.base to the name of the run's own base model there, or model.source to that model."
             )
 
@@ -149,8 +149,8 @@ class TinkerTrainer:
         if self._service is None:
             if not environ.get("TINKER_API_KEY"):
                 raise UsageError(
-                    "trainer.kind = 'tinker' needs a key in the environment's TINKER_API_KEY; a server of one's own "
-                    "takes any that begins with tml-."
+                    "trainer.kind = 'tinker' needs a key in the environment variable TINKER_API_KEY; your own server "
+                    "takes any key that starts with tml-."
                 )
             if self._url and not self._answers():
                 raise UsageError(
@@ -192,12 +192,12 @@ class TinkerTrainer:
                     silent = silent + 1 if self._url and not self._answers() else 0
                     if silent >= GONE:
                         raise LearnerLost(
-                            f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and has ended. "
+                            f"The trainer at {self._place} should {what} for policy {self._policy!r}, but has ended. "
                             f"{self._resume}"
                         ) from None
                     if left <= 0.0:
                         raise LearnerLost(
-                            f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and has not "
+                            f"The trainer at {self._place} should {what} for policy {self._policy!r}, but has not "
                             f"answered for {self._settings.seconds:g} seconds (trainer.tinker.seconds). "
                             f"{self._resume}"
                         ) from None
@@ -206,7 +206,7 @@ class TinkerTrainer:
                 raise
             said = " ".join(str(error).split())[:300] or type(error).__name__
             raise LearnerLost(
-                f"The trainer at {self._place} was to {what} for policy {self._policy!r}, and answered: {said}"
+                f"The trainer at {self._place} should {what} for policy {self._policy!r}, but answered: {said}"
             ) from error
 
     def _wrong(self, what: str) -> LearnerLost:
@@ -226,14 +226,14 @@ class TinkerTrainer:
                 raise self._wrong(f"scored {len(row)} tokens of a text of {expected}")
             row = row[len(asked.prompt) - 1 :]
             if not bool(row.isfinite().all()) or bool((row > 1e-3).any()):
-                raise self._wrong(f"gave {float(row.max()):g} as a log-prob, which is none")
+                raise self._wrong(f"gave {float(row.max()):g} as a log-prob, which is impossible")
             rows.append(row)
         return rows
 
     def _download(self, url: str, file: str) -> bytes:
         """Return a file of the service, of bounded size."""
         if not url.startswith(("http://", "https://")):
-            raise self._wrong(f"says that {file} is at {url[:80]!r}, which is no address of the web")
+            raise self._wrong(f"says that {file} is at {url[:80]!r}, which is not a web address")
         try:
             with urllib.request.urlopen(url, timeout=self._settings.seconds) as answer:
                 content: bytes = answer.read(MOST_BYTES + 1)
@@ -252,14 +252,14 @@ class TinkerTrainer:
             raise self._wrong(f"exported a {CONFIG_FILE} that does not describe an adapter ({error!r})") from error
         if (rank, alpha) != (self._shape.rank, self._shape.alpha):
             raise UsageError(
-                f"The trainer at {self._place} has an adapter of rank {rank} and alpha {alpha:g}, and policies."
+                f"The trainer at {self._place} has an adapter of rank {rank} and alpha {alpha:g}, but policies."
                 f"{self._policy} plays rank {self._shape.rank} and alpha {self._shape.alpha:g}. Set policies."
                 f"{self._policy}.rank = {rank} and policies.{self._policy}.alpha = {alpha:g}."
             )
 
 
 class _Thread:
-    """A call in a thread of its own, with a result like a future's: the client opens sessions without a limit."""
+    """A call in its own thread, with a result like a future's: the client opens sessions without a limit."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._result: list[Any] = []

@@ -34,7 +34,8 @@ class TrainerKind(Entry[MakeTrainer | None]):
         """Raise UsageError, with what to set instead, for a run that this trainer could not train."""
         for what, instead in _not_through(config, roles) if self.make is not None else ():
             raise UsageError(
-                f"trainer.kind = {config.trainer.kind!r} trains elsewhere, by the log-probs of free replies' tokens, "
+                f"trainer.kind = {config.trainer.kind!r} trains remotely, from the log-probs of free replies' tokens, "
+                ""
                 f"but {what}. {instead}, or trainer.kind = 'torch'."
             )
         if self.check is not None:
@@ -89,15 +90,15 @@ def _not_learned(config: RunConfig) -> Iterator[tuple[str, str]]:
     without = (  # the setting, its value that works, whether it is set to another, why it does not work
         ("objective.entropy", 0.0, objective.entropy or objective.entropy_end or entropy, "is of whole distributions"),
         ("objective.epo", 0.0, objective.epo or objective.epo_end, "is a band of the entropy of whole distributions"),
-        ("cold_start.own_replies", 0, config.cold_start.own_replies, "imitates before the trainer begins"),
-        ("async_learners.processes", "none", config.async_learners.processes != "none", "starts learners of its own"),
+        ("cold_start.own_replies", 0, config.cold_start.own_replies, "imitates before the trainer starts"),
+        ("async_learners.processes", "none", config.async_learners.processes != "none", "starts its own learners"),
         ("optimizer.processes", 1, processes > 1, "shares updates among processes"),
         ("optimizer.name", "adamw", optimizer.name != "adamw", "is not the trainer's optimiser"),
         (
             "matchmaking.response_from",
             "newest",
             config.matchmaking.response_from != "newest",
-            "takes policies back to older weights",
+            "returns policies to older weights",
         ),
     )
     for setting, value, is_set, why in without:

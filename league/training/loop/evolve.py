@@ -169,8 +169,8 @@ def _check_weights_fit(old: RunContext, new: RunContext) -> None:
     for table, (before, after) in models.items():
         if changed := _changed(before, after):
             raise UsageError(
-                f"{table}.{changed[0]} cannot be changed: the snapshots of the population were made with the model as "
-                "it is. Leave it out, or begin a new run with league train."
+                f"{table}.{changed[0]} cannot be changed: the snapshots of the population were made with the present "
+                "model. Leave it out, or start a new run with league train."
             )
     _check_policies_fit(old, new)
 
@@ -186,18 +186,19 @@ def _check_policies_fit(old: RunContext, new: RunContext) -> None:
         if name not in new.policies and new.config.roles.player != old.config.roles.player:
             raise UsageError(
                 f"roles.player gives away every role of {name}, whose snapshots stay in the population. Leave it a "
-                "role, or give its roles away in a new run."
+                "role, or do that in a new run."
             )
         after, before = new.config.policy(name), old.config.policy(name)
         if after.adapted and before.adapted and base_name(new.config, name) != base_name(old.config, name):
             raise UsageError(
-                f"policies.{name}.model shares its base, {base_name(old.config, name)}/, with others, and cannot leave "
-                "it. Set the device or type of all of them."
+                f"policies.{name}.model shares its base, {base_name(old.config, name)}/, with others, and cannot "
+                "change "
+                "it alone. Set the device or type of all of them."
             )
         if any(getattr(after, key) != getattr(before, key) for key in ("weights", "rank", "alpha", "targets")):
             raise UsageError(
                 f"policies.{name} cannot change its weights, rank, alpha or targets: its saved weights depend on them. "
-                "Leave these settings out, or begin a new run with league train."
+                "Leave these settings out, or start a new run with league train."
             )
 
 
@@ -255,7 +256,7 @@ def _evolved_policy(
     if config.policy(name).adapted or first.lm.adapters is not None:
         raise UsageError(
             f"policies.{name} is new, and an evolved run can only add policies that train all weights "
-            "(weights = 'full') to policies that do so too. Begin a new run with league train."
+            "(weights = 'full') to policies that do so too. Start a new run with league train."
         )
     snapshots = population.all(first.name)
     initial = snapshots[0 if name in config.league_roles else -1]
@@ -268,6 +269,6 @@ def _first_like(config: RunConfig, name: str, old_policies: Mapping[str, Policy]
         if not _changed(config.model_of(policy.name), config.model_of(name)):
             return policy
     raise UsageError(
-        f"policies.{name} is new, and no policy of the run to evolve has its base model: it would begin from nothing "
-        "amid trained ones. Leave policies.NAME.model out of it, or begin a new run with league train."
+        f"policies.{name} is new, and no policy of the run to evolve has its base model: it would start from nothing "
+        "among trained ones. Leave out its policies.NAME.model, or start a new run with league train."
     )

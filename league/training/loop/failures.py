@@ -40,7 +40,7 @@ def stop_if_going_wrong(config: RunConfig, state: RunState) -> None:
         if alarm.name in config.alarms.stop:
             raise LearningFailed(
                 f"{alarm} alarms.stop names {alarm.name}, so the run stops here. Everything up to iteration "
-                f"{state.iteration} is saved. To go on all the same, resume it with --set alarms.stop=[]."
+                f"{state.iteration} is saved. To continue anyway, resume it with --set alarms.stop=[]."
             )
 
 
@@ -65,7 +65,7 @@ def telling_of_a_moved_run(run_dir: Path) -> Iterator[None]:
             raise
         raise RunFailed(
             f"{run_dir} is gone: it was moved or removed while it trained ({type(error).__name__}). What its last "
-            "checkpoint holds is saved. To go on where it is now:\n"
+            "checkpoint holds is saved. To continue it in its new place:\n"
             f"  league train --resume --run-dir NEW_PLACE{plugins.as_options()}"
         ) from error
 
@@ -85,9 +85,9 @@ def _full_disk(run_dir: Path, number: int) -> str:
         sentences.append("Nothing was saved yet.")
     if (run_dir / CONFIG_FILE).is_file():
         folder = shlex.quote(str(run_dir))
-        sentences.append(f"Make room, then go on:\n  league train --resume --run-dir {folder}{plugins.as_options()}")
+        sentences.append(f"Make room, then continue:\n  league train --resume --run-dir {folder}{plugins.as_options()}")
     else:
-        sentences.append("Make room, or name another place with --run-dir, and begin again.")
+        sentences.append("Make room, or name another place with --run-dir, and start again.")
     return " ".join(sentences)
 
 
@@ -113,8 +113,9 @@ def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) ->
     last = f"Everything up to iteration {finished_iterations(run_dir)}" if checkpoints(run_dir) else "Nothing"
     tokens = min(optimizer.micro_batch_tokens, measured or optimizer.micro_batch_tokens)
     advice = [
-        f"optimizer.micro_batch_tokens = {max(tokens // 2, 1)} (now {tokens}), which halves what a pass of an update "
-        "takes",
+        f"optimizer.micro_batch_tokens = {max(tokens // 2, 1)} (now {tokens}), which halves the memory of an update's "
+        ""
+        "pass",
     ]
     if not optimizer.checkpointing and config.roles.reply == "free":
         advice.append("optimizer.checkpointing = true")
@@ -122,6 +123,6 @@ def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) ->
     devices = " or ".join(sorted(config.devices))
     return (
         f"The memory of {devices} is full ({' '.join(error.split())[:200]}). {last} is saved. "
-        f"Set in its {CONFIG_FILE} {'; '.join(advice)}. Then go on:\n"
+        f"Set in its {CONFIG_FILE} {'; '.join(advice)}. Then continue:\n"
         f"  league train --resume --run-dir {folder}{plugins.as_options()}"
     )

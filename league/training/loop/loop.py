@@ -240,7 +240,7 @@ class League:
         self.learner.submit(iteration, trajectories, evidence_from_play(self.context, play))
 
     def _judged(self, episodes: list[Episode]) -> list[Episode]:
-        """Return matches with judges' preferences; in a stream, others go on until the judges have answered."""
+        """Return matches with judges' preferences; in a stream, others continue until the judges have answered."""
         if self._judges is None:
             return episodes
         asked = self._judges.ask(episodes)

@@ -96,7 +96,7 @@ def go_back(run_dir: Path, iteration: int) -> list[str]:
     _check_tables(run_dir, aside)
     _mend_logs(run_dir, record, aside)
     sync_folder(run_dir / STATE_FOLDER)
-    return [f"Going on from iteration {iteration}.", *aside.notes]
+    return [f"Continuing from iteration {iteration}.", *aside.notes]
 
 
 def check_state(run_dir: Path) -> None:
@@ -123,7 +123,8 @@ def check_never_trained(run_dir: Path) -> None:
         return
     raise UsageError(
         f"{run_dir} has trained ({sign}), but {run_dir / STATE_FOLDER} holds no checkpoint to resume from. Restore "
-        "that folder from a copy. Without it the snapshots still play, and the same run can train again in another "
+        "that folder from a copy. Without it the snapshots still play, and the same run can be trained again in "
+        "another "
         f"folder: league train {shlex.quote(str(run_dir / 'config.toml'))}"
     )
 
@@ -142,7 +143,7 @@ class _SetAside:
         while (target := folder / f"{path.name}.{number}").exists():
             number += 1
         path.rename(target)
-        self.notes.append(f"{target} was {why}; delete it when nobody needs it.")
+        self.notes.append(f"{target} was {why}; delete it when it is no longer needed.")
 
 
 def _remedy(run_dir: Path) -> str:
@@ -154,11 +155,12 @@ def _remedy(run_dir: Path) -> str:
             continue
         number = number_of(folder)
         return (
-            f"Restore it from a copy, or go on from the checkpoint of iteration {number}; what cannot be made again is "
+            f"Restore it from a copy, or continue from the checkpoint of iteration {number}; what cannot be rebuilt "
+            "is "
             f"reported, and what is replaced is kept:\n"
             f"  league train --resume --from {number} --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
         )
-    return "Restore it from a copy: this run has no other state to go on from. Its snapshots still play."
+    return "Restore it from a copy: this run has no other state to continue from. Its snapshots still play."
 
 
 def _recoverable(run_dir: Path, folder: Path) -> Checkpoint:
@@ -170,7 +172,7 @@ def _recoverable(run_dir: Path, folder: Path) -> Checkpoint:
     except DamagedFile as error:
         if not _matches_are_whole(run_dir, record):
             raise DamagedFile(
-                error.path, f"and so is {run_dir / STORE_FILE}, from which it could be made again"
+                error.path, f"and so is {run_dir / STORE_FILE}, from which it could be rebuilt"
             ) from error
     return record
 
@@ -210,7 +212,7 @@ def _restore_results(run_dir: Path, record: Checkpoint, aside: _SetAside) -> boo
     path, store = run_dir / STATE_FOLDER / JOURNAL_FILE, run_dir / STORE_FILE
     if not _matches_are_whole(run_dir, record):
         for file in sorted(run_dir.glob(f"{STORE_FILE}*")):
-            aside.move(file, "damaged: the standings count only what is played from now on")
+            aside.move(file, "damaged: the standings will count only matches played from now on")
         MatchStore(store).close()
         aside.notes.append(f"{store} is empty: the matches up to iteration {record.iteration} are lost.")
         record.matches_sha256 = ""

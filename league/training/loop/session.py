@@ -224,7 +224,7 @@ class _Session:
         message = "stopping once this iteration is finished and saved"
         if self._config.programs.roles and self._program is None:
             message += (
-                f", for which programs have to take the turns of {' and '.join(self._config.programs.roles)}; Ctrl-C "
+                f", for which programs still have to play {' and '.join(self._config.programs.roles)}; Ctrl-C "
                 "again stops at once and loses this iteration"
             )
         self._stop = enter(StopRequest(lambda: self._view.announce(message)))

@@ -32,7 +32,7 @@ from league.training.interfaces import Metrics, RolloutBackend
 from learners.trajectories import Trajectory
 
 ARRIVALS_FILE = "arrivals.jsonl"
-PAUSE = 0.002  # seconds between two looks at a learner when no match can go on
+PAUSE = 0.002  # seconds between two looks at a learner when no match can continue
 
 
 class Stream:
@@ -73,7 +73,7 @@ class Stream:
         return [batch.episodes[request.index] for request in batch.requests]
 
     def play_while(self, learning: Callable[[], bool]) -> None:
-        """Let matches go on while a learner learns."""
+        """Let matches continue while a learner learns."""
         while learning():
             if not self._advance():
                 time.sleep(PAUSE)
@@ -100,7 +100,7 @@ class Stream:
         return kept, metrics | {"staleness/dropped": float(len(trajectories) - len(kept))}
 
     def _advance(self) -> bool:
-        """Let what is under way go on for a round; return False if nothing is, and nothing can begin."""
+        """Let what is under way continue for a round; return False if nothing is, and nothing can begin."""
         ended = next(self._flow, None)
         if ended is None:
             if not self._feed.can_begin:
@@ -119,7 +119,7 @@ def _age(trajectory: Trajectory, updates: int) -> int:
 
 
 class _Feed:
-    """The matches that have not begun, in the order of the draw; an iterator that may be exhausted for a time."""
+    """The matches that have not started, in the order of the draw; an iterator that may be exhausted for a time."""
 
     def __init__(self, state: RunState, versions: _Versions, ahead: int) -> None:
         """Where play is ``ahead``, matches may outlast an update, so each version plays under a name of its own."""
@@ -127,7 +127,7 @@ class _Feed:
         self._version = state.iteration
         self._waiting: deque[MatchRequest] = deque()
         self._under_way: dict[int, tuple[MatchRequest, int]] = {}  # by index, with its version
-        # index of the last match that has begun and is not to be played again with other weights
+        # index of the last match that has started and is not to be played again with other weights
         self._last = max([index for batch in state.streaming.values() for index in batch.episodes], default=-1)
         for _, batch in sorted(state.streaming.items()):
             self.add([request for request in batch.requests if request.index not in batch.episodes])
@@ -184,7 +184,7 @@ class _Feed:
     def stop_following(self) -> None:
         """Forget what is recorded of versions to come."""
         if not self._versions.to_come:
-            raise RuntimeError("The stream of matches has come to a stop: nothing is under way and nothing can begin.")
+            raise RuntimeError("The stream of matches has come to a stop: no match is running and none can start.")
         self._versions.to_come.clear()
 
     def _first_to_come(self) -> int:

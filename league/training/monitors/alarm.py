@@ -27,7 +27,7 @@ class Sensitivity(Section):
     """How easily the league's own alarms ring. Each has a usual limit, which this moves."""
 
     sensitivity: float = Field(
-        1.0, gt=0.0, description="how easily alarms ring: at 2 half as much is too much, at 0.5 twice as much"
+        1.0, gt=0.0, description="how easily alarms ring: at 2 at half the limit, at 0.5 at twice the limit"
     )
 
     def most(self, usual: float) -> float:

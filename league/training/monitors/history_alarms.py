@@ -237,7 +237,7 @@ def judge_cold_start(divergence: float, settings: Sensitivity) -> str:
         return ""
     return (
         f"its cold start has moved it {divergence:.2f} nats a token from the untrained model on ordinary prompts, "
-        f"above {most:g}: it costs knowledge. Set fewer cold_start.steps or a lower "
+        f"above {most:g}: it is forgetting. Set fewer cold_start.steps or a lower "
         "cold_start.learning_rate."
     )
 
@@ -248,7 +248,7 @@ def judge_language(divergence: float, settings: Sensitivity) -> str:
         return ""
     return (
         f"on ordinary prompts it is {divergence:.2f} nats a token from the untrained model, above "
-        f"{most:g}: it may play, but it speaks differently."
+        f"{most:g}: it may still play well, but its language has changed."
     )
 
 

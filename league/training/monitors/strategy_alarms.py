@@ -81,7 +81,9 @@ def judge_signal(window: Window, settings: Sensitivity) -> str | None:
     if not turns:
         return None
     share = with_signal / turns
-    message = f"only {share:.1%} of its turns have an advantage: nothing tells its better replies from its worse."
+    message = (
+        f"only {share:.1%} of its turns have an advantage: nothing separates its better replies from its worse ones."
+    )
     return message if share < settings.least(WITH_SIGNAL) else ""
 
 
@@ -106,7 +108,7 @@ def judge_cycles(cycles: Sequence[Win], settings: Sensitivity) -> str:
         return ""
     widest = max(wide, key=lambda cycle: cycle.margin)
     circle = " beats ".join([*widest.players, widest.players[0]])
-    return f"it goes in circles: {circle}, each by {widest.margin:.0%} of half the game's range or more."
+    return f"its results are cyclic: {circle}, each by {widest.margin:.0%} of half the game's range or more."
 
 
 WINDOWS = Ledger(read_windows, "windows")

@@ -16,7 +16,7 @@ from league.population.models.catalogue import CATALOGUE
 from league.population.models.source import model_folder
 
 ASSUMED = 0.5  # share of the roofline that kernels reach, where nothing was measured
-# A processor with so many FLOP/s and bytes/s is usual; what counts here is the memory.
+# A processor with this many FLOP/s and bytes/s is usual; what counts here is the memory.
 CPU_FLOPS, CPU_BANDWIDTH = 1e11, 2e10
 
 
@@ -82,7 +82,7 @@ def read_rates(path: Path) -> Rates:
         cases = [case for part in stored["parts"].values() for case in part.get("cases", [])]
         name, date = stored["device"]["name"], str(stored.get("date", "of an unknown date"))[:10]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"--rates {path}: it is no file of `python -m benchmarks gpu` ({error!r}).") from error
+        raise UsageError(f"--rates {path}: it is not a file of `python -m benchmarks gpu` ({error!r}).") from error
     card = next((card for card in CARDS if card.name.split()[0] in name), None)
     shapes = {shape.name: shape for shape in KNOWN.values()}
     shares: dict[str, list[float]] = {"play": [], "update": []}
@@ -97,7 +97,7 @@ def read_rates(path: Path) -> Rates:
             work = updating(shapes[model], int(rest[-1]), lora=rest[0] == "LoRA", checkpointing="checkpointed" in rest)
             shares["update"].append(rate / work.rate(card))
     if not all(shares.values()):
-        raise UsageError(f"--rates {path}: no rates of play and of updates on a card of a known kind are in it.")
+        raise UsageError(f"--rates {path}: it has no rates of play and updates on a known kind of card.")
     return Rates(median(shares["play"]), median(shares["update"]), f"measured on {name}, {date}")
 
 
@@ -122,7 +122,7 @@ def shape_of(config: RunConfig, policy: str = "main") -> Shape:
     try:
         return Shape.of(model.source, json.loads(path.read_text(encoding="utf-8")))
     except (KeyError, ValueError, TypeError) as error:
-        raise UsageError(f"{path} describes no decoder with attention that can be planned ({error!r}).") from error
+        raise UsageError(f"{path} does not describe an attention decoder that can be planned ({error!r}).") from error
 
 
 def _is_stored(source: str) -> bool:

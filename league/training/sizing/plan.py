@@ -253,8 +253,8 @@ class _Planner:
     def _play(self, replies: int) -> tuple[float, str]:
         """Return the seconds of an iteration's matches, and what bounds them.
 
-        Tokens read and written over the engines' rates at so many replies in flight; never less than the longest match,
-        whose turns are written one after another.
+        Tokens read and written over the engines' rates at this many replies in flight; never less than the longest
+        match, whose turns are written one after another.
         """
         card, tokens, config = self._gpus.card, self._tokens, self._config
         matches = sum(game.matches for game in config.games.values())
@@ -313,7 +313,7 @@ class _Planner:
         flight = min(config.in_flight, matches)
         if replies and flight / self._engines > replies:
             self._warnings.append(
-                f"{flight:,} matches in flight, of which {replies * self._engines:,} fit: the others wait; set "
+                f"{flight:,} matches in flight, of which {replies * self._engines:,} fit; the others wait; set "
                 f"in_flight = {replies * self._engines}, or roles.max_reply_tokens lower"
             )
         total = max(play, learn)

@@ -1,4 +1,4 @@
 """Starts of matches: the pool that keeps them, the figures of each, and which are played next.
 
-May import population and what stands below it.
+May import population and everything below it.
 """

@@ -23,7 +23,7 @@ from league.config import RunConfig
 from league.config.matchmaking import StartsConfig
 from league.training.starts.measured import StoredStart
 
-EQUAL_DIGITS = 12  # scores that agree to so many digits are equal
+EQUAL_DIGITS = 12  # scores that agree to this many digits are equal
 
 
 class Moment(NamedTuple):
@@ -45,7 +45,7 @@ def check_floor(config: RunConfig) -> None:
     if settings.floor >= 1.0:
         raise UsageError(
             f"starts.floor = {settings.floor:g} leaves nothing to starts.rule = {settings.rule!r}: all starts are "
-            "drawn alike. Take rule 'uniform', or a smaller floor."
+            "drawn with equal probability. Choose rule 'uniform', or a smaller floor."
         )
 
 
@@ -179,7 +179,7 @@ def check_prefixes(config: RunConfig) -> None:
     for game in config.games:
         if make_game(game).spec.submatch_games:
             raise UsageError(
-                f"starts.rule = {config.starts.rule!r} begins matches in their middle, but those of {game} open "
+                f"starts.rule = {config.starts.rule!r} starts matches in their middle, but those of {game} open "
                 "submatches, which are played whole. Choose another rule."
             )
 

@@ -84,7 +84,7 @@ def test_an_error_in_a_match_is_raised_as_it_is(cluster, error_class):
         pool.play(matches(64), {})
     assert type(raised.value) is error_class
     assert str(raised.value) == "Match 40 is wrong. Leave it out."
-    assert pool.play(matches(32), {}) == play_locally(matches(32))  # the pool goes on
+    assert pool.play(matches(32), {}) == play_locally(matches(32))  # the pool continues
     pool.close()
 
 

@@ -50,7 +50,7 @@ def test_a_template_that_does_not_end_is_stopped_with_a_sentence_and_not_tried_a
         render(template, CHAT, {})
     monkeypatch.undo()
     assert psutil.Process().memory_info().rss - before < 2**27
-    assert render(TEMPLATE, CHAT, {})  # others go on
+    assert render(TEMPLATE, CHAT, {})  # others continue
 
 
 @pytest.mark.parametrize("template", ["{{ 1 / 0 }}", "{% for", "{{ messages[9].content + 1 }}", "{{ f() }}"])

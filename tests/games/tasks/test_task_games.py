@@ -1,4 +1,4 @@
-"""Games of tasks: what scripts earn, what tasks as text give, and what is no task."""
+"""Games of tasks: what scripts earn, what tasks as text give, and what is not a task."""
 
 import random
 from collections import Counter

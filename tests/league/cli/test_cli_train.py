@@ -169,7 +169,7 @@ def test_where_interests_are_common_or_mixed_what_was_earned_comes_first_and_0_i
             board.write(iteration, signalling | small)
     assert list(learning_summary(tmp_path, make_game("lewis_signaling").spec)) == [
         "mean return together 0.330 → 0.340 of at most 1",
-        "exploitability 0.002 → 0.001 (what a seat gains by leaving alone; 0 does not mean that play is good)",
+        "exploitability 0.002 → 0.001 (what a seat gains by deviating alone; 0 does not mean that play is good)",
     ]
     lines = list(learning_summary(tmp_path, make_game(NEGOTIATION).spec))
     assert lines[0] == "welfare (the returns of all seats in training) 0.500 → 2.500"

@@ -17,7 +17,7 @@ def shown(capsys, *arguments):
 def test_a_debate_is_shown_with_what_the_judge_does_not_see(capsys):
     text = shown(capsys, "debate")
     assert "3 seats; general-sum" in text
-    assert "Seats answer in their own words." in text
+    assert "Seats answer in free text." in text
     assert "Not exact. An exact value needs a list of legal actions" in text
     judge = text.partition("At the end judge sees:")[2]
     assert "opened box" in judge

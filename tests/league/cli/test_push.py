@@ -127,7 +127,7 @@ def test_the_snapshot_in_the_run_stays_as_it_was(run_dir, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["me", "--dry-run"], "'me' is no name of the hub's. Write ORG/NAME"),
+        (["me", "--dry-run"], "'me' is not a name on the hub. Write ORG/NAME"),
         (["me/kuhn", "--dry-run", "--out", "."], "there is something in it"),
     ],
 )

@@ -53,7 +53,7 @@ def start_long_reply(connection):
 
 @pytest.fixture(scope="module")
 def served(run_dir, tmp_path_factory):
-    """Serve a snapshot in a process of its own; yield what it said, the file of its player, and then press Ctrl-C."""
+    """Serve a snapshot in its own process; yield what it said, the file of its player, and then press Ctrl-C."""
     player = tmp_path_factory.mktemp("served") / "served.toml"
     words = ["serve", f"{run_dir}@main-000010", "--port", "0", "--player", str(player), "--threads", "1"]
     environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
@@ -78,7 +78,7 @@ def served(run_dir, tmp_path_factory):
 def test_it_says_what_to_type_and_that_works(served, run_dir):
     first, ask, curl, play, match = served.said
     assert first == f"{run_dir}@main-000010 is served at {served.url} as the model main-000010. Ctrl-C stops it."
-    assert ask == "Ask it as kuhn_poker/first was asked in training:"
+    assert ask == "Ask it what kuhn_poker/first was asked in training:"
     words = shlex.split(curl)
     assert words[:3] == ["curl", "-s", f"{served.url}/chat/completions"]
     body = json.loads(words[-1])

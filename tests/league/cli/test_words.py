@@ -62,7 +62,7 @@ def test_a_lead_is_certain_exactly_where_its_interval_is_above_zero(tmp_path, wo
 def test_a_cooperative_game_says_that_players_of_one_match_earn_the_same(tmp_path):
     to = console()
     print_game(standings_of(tmp_path, HANABI, [("a", "b", 8.0), ("a", "c", 10.0), ("b", "c", 4.0)] * 5), to)
-    assert "In a match all earn the same. Best with others: a." in printed(to)
+    assert "All players of a match earn the same. Best with others: a." in printed(to)
 
 
 def exact_of(margin: float) -> ExactStandings:

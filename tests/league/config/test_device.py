@@ -35,7 +35,7 @@ def test_without_a_gpu_the_small_presets_are_what_they_were(preset, monkeypatch)
     (sentence,) = sentences
     assert sentence.startswith("Chosen for this machine (no GPU was found): device cpu, float32, ")
     assert sentence.endswith(", 1,024 tokens in a pass of an update.")
-    assert "auto" not in to_toml(run)  # a run keeps what it was begun with
+    assert "auto" not in to_toml(run)  # a run keeps what it was started with
 
 
 @pytest.mark.parametrize("preset", ["smol", "smol-free"])

@@ -51,13 +51,16 @@ def test_a_family_takes_what_is_like_its_own_entries_and_refuses_what_is_not(fam
 
 
 def test_needs_that_are_a_word_are_not_taken_for_its_letters():
-    with pytest.raises(UsageError, match=r"needs = 'pairs' of a LossTerm is a word: write \{'pairs'\}"):
+    with pytest.raises(
+        UsageError,
+        match=r"needs = 'pairs' of a LossTerm is one string, where a set is needed: write \{'pairs'\}",
+    ):
         LossTerm(lambda context: None, needs="pairs")
     assert Entry(len, needs={"pairs"}).needs == {"pairs"}
 
 
 class NoGame:
-    """A class that is no game."""
+    """A class that is not a game."""
 
     def reset(self, seed):
         pass
@@ -85,7 +88,7 @@ def two(first, second):
         ("environment", "my_envs.auction", "which is a str, and no PettingZoo environment"),
         ("scripted", two, "its constructor takes first, second: it gets the text after the colon"),
         ("scripted", "random", "which is a str, and no scripted player"),
-        ("roles", Path("/no/such/folder"), "there is no folder /no/such/folder: cards are TOML files in one"),
+        ("roles", Path("/no/such/folder"), "there is no folder /no/such/folder: cards are TOML files in a folder"),
         ("roles", 3, "which is an int, and no role card"),
     ],
 )

@@ -60,7 +60,7 @@ REFUSED, CALL = {"action": None}, {"action": "search: Ann", "tool": "search"}
 
 
 def with_more(t, at, **fields):
-    """Return a trajectory with one more turn, that is no move, before its move ``at`` (or behind its last one)."""
+    """Return a trajectory with one more turn, that is not a move, before its move ``at`` (or behind its last one)."""
     turns, rewards = list(t.turns), list(t.rewards)
     turns.insert(at, turn()._replace(**fields))
     rewards.insert(at, 0.0)

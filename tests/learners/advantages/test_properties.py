@@ -121,7 +121,7 @@ def test_group_rules_have_mean_zero_for_each_role(rule, batch):
 
 
 def test_credit_by_turn_index_rewards_ending_where_nothing_is_gained_by_it():
-    """All matches earn 1; those that end early have credit for it, and those that go on are blamed."""
+    """All matches earn 1; those that end early have credit for it, and those that continue are blamed."""
     batch = [trajectory([1.0]), trajectory([0.0, 1.0])]
     assert credited(BY_REWARD, batch) == [pytest.approx(row, abs=1e-5) for row in ([1.0], [-1.0, 0.0])]
     assert credited("at_grpo", batch) == [[0.0], [0.0, 0.0]]

@@ -153,7 +153,7 @@ def test_rules_are_compared_where_nothing_is_enumerated():
 
 
 class Certain:
-    """Replies by what it sees alone, so that whatever goes on goes on alike."""
+    """Replies by what it sees alone, so that whatever continues continues alike."""
 
     def sample(self, requests):
         return [Reply(self._one(request)) for request in requests]
@@ -217,7 +217,7 @@ def test_the_value_of_a_submatchs_first_turn_is_its_mean_return(game):
 
 
 def test_a_submatch_that_goes_on_otherwise_is_paid_by_what_its_opener_makes_of_that():
-    """Workers and planners at random, who go on without a mistake: a worker that answers is paid 0.1 + 0.4 + 0.5."""
+    """Workers and planners at random, who continue without a mistake: a worker that answers is paid 0.1 + 0.4 + 0.5."""
     trajectories, by_index, _ = opened("lookup_chain", Random(), range(40))
     _, _, played = opened("lookup_chain", Script("optimal"), [])
     workers = [t for t in trajectories if t.parent is not None]

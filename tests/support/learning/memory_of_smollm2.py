@@ -1,6 +1,6 @@
 """A process that measures its peak memory in a second update, or while it writes replies; prints bytes and tokens.
 
-What it had before the model was made (Python, libraries) does not count. Linux alone tells a peak anew.
+What it had before the model was made (Python, libraries) does not count. Linux alone tells a peak again.
 """
 
 import gc

@@ -1,7 +1,7 @@
 """The loss of a batch turn by turn in numpy, as the papers write it: nothing merged, padded, packed or split.
 
 Log-probs come from one forward pass of ``transformers`` for each reply. For terms of several policies: ``lm`` is in
-training, ``old`` what it was when the batch was begun.
+training, ``old`` what it was when the batch was started.
 """
 
 from typing import Any, NamedTuple

@@ -92,7 +92,7 @@ class Continuous(Dice):
 
 
 def wordy(seats):
-    """Return an environment that tells its words: Kuhn poker of so many seats, from games.pettingzoo."""
+    """Return an environment that tells its words: Kuhn poker of this many seats, from games.pettingzoo."""
     from games.pettingzoo import env
 
     return env(f"kuhn_poker(players={seats})")

@@ -1,6 +1,6 @@
 """What policies take in memory: ``python adapter_memory.py KIND NUMBER`` writes it in bytes as JSON.
 
-Each of so many policies, of kind "lora" or "full", with magnet and reference, takes one optimiser step on
+Each of this many policies, of kind "lora" or "full", with magnet and reference, takes one optimiser step on
 a model of 25 million parameters.
 """
 

@@ -95,7 +95,7 @@ def write_gguf(path, *, architecture="llama", template=TEMPLATE, context=2048, l
 
 
 def _round(model, quantised):
-    """Make a model's matrices those that can be written in so many bits."""
+    """Make a model's matrices those that can be written in this many bits."""
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 2:

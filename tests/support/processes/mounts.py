@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[None]:
-    """Let a folder be a disk of so many bytes."""
+    """Let a folder be a disk of this many bytes."""
     _mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder)
     try:
         yield

@@ -50,7 +50,7 @@ class RandomWorker:
 
 
 class SlowWorker(RandomWorker):
-    """A worker whose first instance needs so many seconds for a chunk."""
+    """A worker whose first instance needs this many seconds for a chunk."""
 
     def __init__(self, folder, seconds):
         self._seconds = seconds if first(folder, "slow") else 0.0

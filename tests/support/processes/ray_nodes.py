@@ -11,7 +11,7 @@ from ray.cluster_utils import Cluster
 
 
 class Nodes:
-    """A head node without CPUs, and ``number`` nodes of so many CPUs and (made-up) GPUs."""
+    """A head node without CPUs, and ``number`` nodes of this many CPUs and (made-up) GPUs."""
 
     def __init__(self, number, cpus, gpus):
         self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})

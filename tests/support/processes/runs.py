@@ -79,7 +79,7 @@ class Ended(NamedTuple):
 
 
 class TrainingProcess:
-    """``league train`` in a process of its own.
+    """``league train`` in its own process.
 
     ``die_at = (part, n)``: it sends itself SIGKILL just before its n-th access, counted from 0, to a
     path below ``run_dir`` that has ``part`` in it. ``constants`` of modules are set before it starts, and no file that
@@ -126,7 +126,7 @@ class TrainingProcess:
 
 
 def league_train(*arguments: str | Path, run_dir: Path) -> Ended:
-    """Run ``league train`` in a process of its own to its end."""
+    """Run ``league train`` in its own process to its end."""
     return TrainingProcess(*arguments, run_dir=run_dir).end()
 
 

@@ -147,7 +147,7 @@ def _apart(places: Sequence[float], step: float) -> list[float]:
 
 
 def cut(text: str, inches: float) -> str:
-    """Return a text that fits into so many inches of small letters: of one too long the middle is left out."""
+    """Return a text that fits into this many inches of small letters: of one too long the middle is left out."""
     letters = max(int(inches / LETTER), 3)
     if len(text) <= letters:
         return text

@@ -1,6 +1,6 @@
 """Observers, which measure each iteration, and figures, which draw it: the families "monitors" and "figures".
 
-May import evidence, learning and what stands below them, and of this room the types, the questions and the canvas.
+May import evidence, learning and everything below them, and from this room the types, the questions and the canvas.
 
 An observer, ``observe(record) -> metrics``, and the figures of what it measures share a file, sometimes with short
 relatives. Figures are drawn in the order of their family, the most important first, and the opening page pins the

@@ -93,7 +93,7 @@ def charts(context: RunContext, game: str) -> dict[str, Chart]:
 
 BELIEFS = Observer(
     lambda record: belief_metrics(record.episodes, record.context.roles),
-    description="belief in the truth, and what speeches tell, where seats are asked",
+    description="belief in the truth, and what speeches reveal, where seats are asked",
     charts=charts,
 )
 BELIEFS_FIGURE = Figure(

@@ -16,7 +16,7 @@ def context_metrics(record: Record) -> Metrics:
     """Return, by role with slots: mean tokens of a prompt, the share that its last prompt began with, texts a match.
 
     ``kept`` is over the prompts after a seat's first of a match: tokens that are equal from the beginning on, as a
-    share of all. What a text itself was asked with counts as a prompt like any other.
+    share of all. The prompt of a text itself counts like any other.
     """
     metrics: Metrics = {}
     for game, roles in record.context.roles.items():

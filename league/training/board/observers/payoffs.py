@@ -47,7 +47,7 @@ def wins(data: FigureData, game: str) -> Drawing:
         for cycle in comparison.cycles
         if set(cycle.players) <= set(names)
     ]
-    title = f"{comparison.game}: does it go in circles?"
+    title = f"{comparison.game}: are there cycles?"
     return partial(draw_wins, title, names, comparison.beats(chosen), cycles, _verdict(comparison, len(chosen)))
 
 

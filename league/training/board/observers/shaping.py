@@ -28,5 +28,5 @@ def agreement_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metri
 
 AGREEMENT = Observer(
     lambda record: agreement_metrics(record.context, record.episodes),
-    description="how far thoughts and actions agree, where that is paid for",
+    description="how far thoughts and actions agree, where that is rewarded",
 )

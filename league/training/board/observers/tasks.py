@@ -45,9 +45,9 @@ def proposal_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metric
 
 TASKS = Observer(
     lambda record: proposal_metrics(record.context, record.episodes),
-    description="tasks that matches have written: how many, how many invalid, how unlike",
+    description="tasks that matches wrote: how many, how many invalid, how different",
 )
 STARTS = Observer(
     lambda record: record_starts(record.context, record.starts, record.episodes, record.iteration),
-    description="how far the pool of starts is solved, after it has counted the matches from them",
+    description="how much of the pool of starts is solved, after counting its matches",
 )

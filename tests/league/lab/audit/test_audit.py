@@ -198,7 +198,7 @@ def test_a_planted_player_that_leads_is_reported():
 
 
 class FailsAsSecond:
-    """Bets at random; in the second seat its reply to a bet is no action, when it holds a jack."""
+    """Bets at random; in the second seat its reply to a bet is not an action, when it holds a jack."""
 
     def sample(self, requests):
         return [

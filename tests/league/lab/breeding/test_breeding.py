@@ -1,4 +1,4 @@
-"""A population of runs is bred within its budget, goes on where it was killed, and its elite never gets worse."""
+"""A population of runs is bred within its budget, continues where it was killed, and its elite never gets worse."""
 
 import json
 import shutil
@@ -183,7 +183,7 @@ def test_a_generation_in_which_all_fail_ends_breeding_with_the_reason(tmp_path, 
         raise LearningFailed("The weights are not finite.")
 
     monkeypatch.setattr(breeding, "resume", fail)
-    with pytest.raises(LearningFailed, match=r"All members of .*g000 failed, the last one so: The weights are not"):
+    with pytest.raises(LearningFailed, match=r"All members of .*g000 failed, the last with: The weights are not"):
         breed(load(str(settings(tmp_path, "go_on"))), tmp_path / "bred", lambda _: None)
 
 

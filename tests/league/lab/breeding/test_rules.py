@@ -127,7 +127,7 @@ class Shelf:
 
 
 def test_a_merger_weighs_parents_by_their_rank_policy_by_policy():
-    """The best three of four, whatever the order of the slots, weigh 3/6, 2/6 and 1/6; the upper half goes on."""
+    """The best three of four, whatever the order of the slots, weigh 3/6, 2/6 and 1/6; the upper half continues."""
     members = [Candidate(f"m{i}", Path(f"g/m{i}"), {RATE: 0.1 * i}) for i in range(4)]
     ranking = tuple(members[i] for i in (2, 0, 3, 1))
     values = {2: (6.0, 0.0), 0: (0.0, 12.0), 3: (18.0, 6.0), 1: (600.0, 600.0)}

@@ -58,7 +58,7 @@ def test_the_rules_come_as_near_as_another_program_found(game):
 
 
 def made_up(cosine, noise, batches=4000, size=20, seed=0):
-    """Return gradients whose mean has a cosine with the exact one, and whose noise is so many times that mean."""
+    """Return gradients whose mean has a cosine with the exact one, and whose noise is this many times that mean."""
     rng = np.random.default_rng(seed)
     exact, across = np.zeros(size), np.zeros(size)
     exact[0], across[1] = 2.0, 1.0

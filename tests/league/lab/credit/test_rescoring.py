@@ -1,4 +1,4 @@
-"""``league lab rescore``: the credit of stored matches anew, by other rules and other prices of a forfeit."""
+"""``league lab rescore``: the credit of stored matches again, by other rules and other prices of a forfeit."""
 
 import json
 import random

@@ -1,7 +1,7 @@
 """The bias of credit by turn index where the policy decides when to stop, in closed form.
 
-In ``stop_or_go`` the policy goes on with probability p and then says left with probability q; s is what stopping pays,
-l and r what left and right pay, and V = q l + (1 − q) r what going on is worth. In softmax parameters the exact
+In ``stop_or_go`` the policy continues with probability p and then says left with probability q; s is what stopping
+pays, l and r what left and right pay, and V = q l + (1 − q) r what going on is worth. In softmax parameters the exact
 gradient is p (1 − p) (V − s) towards going on and p q (1 − q) (l − r) towards left. ``mt_grpo`` that only centres, in
 groups of G, expects
 
@@ -59,7 +59,9 @@ def chance_of(count, size, probability):
 
 
 def closed_form(size, policy, paid, spread):
-    """Return the rule's expected gradient; with a spread, a sum over how many go on and how many of those go left."""
+    """Return the rule's expected gradient; with a spread, a sum over how many continue and how many of those go
+    left.
+    """
     (p, q), (s, on_left, on_right) = policy, paid
     if not spread:
         second = p - (1 - (1 - p) ** size) / size

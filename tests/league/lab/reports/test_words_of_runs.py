@@ -36,8 +36,8 @@ def test_a_curve_that_got_worse_is_told_with_where_it_was_best(values, words):
 def test_an_alarm_rings_since_its_last_pause():
     rung = {"alarms/drift": [1.0, 0.0, 1.0, 1.0, 1.0], "alarms/entropy": [0.0, 1.0, 1.0, 0.0, 0.0]}
     found = headline(record(rung), ())
-    assert found.ringing == ["The alarm drift rings: it has for 4 iterations, since 3."]
-    assert "The alarm entropy rang in 2 iterations, at last in 3." in found.sentences
+    assert found.ringing == ["The alarm drift is ringing, for 4 iterations, since 3."]
+    assert "The alarm entropy rang in 2 iterations, last in 3." in found.sentences
 
 
 def test_of_a_large_population_each_cell_has_its_own_pairs_interval():

@@ -254,7 +254,7 @@ HEAD = "model_a,model_b,winner\n"
         ("", "has no battles"),
         (HEAD, "has no battles"),
         ("one,two\nx,y\n", "The players are expected in model_a and model_b"),
-        (HEAD + "x,y\n", "line 2: 2 fields, and the header has 3"),
+        (HEAD + "x,y\n", "line 2: 2 fields, but the header has 3"),
         (HEAD + "x,y,model_a\nx,y,z\n", "line 3: the winner is 'z'"),
         (HEAD + "x,x,tie\n", "line 2: x meets itself"),
         (HEAD + ",y,tie\n", "a name of 1 to 200 characters"),

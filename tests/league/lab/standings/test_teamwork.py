@@ -111,7 +111,8 @@ def test_the_command_says_it_in_words_and_as_json(co_play, capsys):
     assert main(["standings", str(co_play)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert (
-        "Ad-hoc teamwork, exactly: main-000010 earns 0.167 with eve-000010, joe-000010, whom it never met in training, "
+        "Ad-hoc teamwork, exactly: main-000010 earns 0.167 with eve-000010, joe-000010, which it never met in "
+        "training, "
         "and 1.000 with itself: a score of 0.167." in printed
     )
     assert main(["standings", str(co_play), "--json"]) == 0

@@ -1,4 +1,4 @@
-"""Sweeps: which runs they are, that a stopped one goes on, and that their table is the one made by hand."""
+"""Sweeps: which runs they are, that a stopped one continues, and that their table is the one made by hand."""
 
 import json
 import os

@@ -16,7 +16,7 @@ from league.lab.sweeps.training import Task, Trained, run_here
 
 
 class Here:
-    """A cluster in this process: a call is made when its result is asked for, the last one begun first."""
+    """A cluster in this process: a call is made when its result is asked for, the last one started first."""
 
     def __init__(self, *nodes):
         self._nodes, self._refs = nodes, count()
@@ -84,7 +84,7 @@ def test_as_many_at_a_time_as_there_is_room_for_and_all_of_them_once(runs, train
     assert [number for (_, number, _), _, _ in cluster.started] == [0, 1, 2, 2]  # the place of the run that ends first
     assert {(cpus, gpus) for _, cpus, gpus in cluster.started} == {(2, 0.0)}
     assert sorted(cluster.stopped) == sorted(worker for worker, _, _ in cluster.started)
-    assert said[0] == "3 at a time are trained, each in a process of its own."
+    assert said[0] == "3 are trained at a time, each in its own process."
     assert [line for line in said if line.startswith("Run 2 ")] == []
     assert (
         run_on_cluster(tmp_path, runs, Task(), Here(), said.append).failures == {}
@@ -104,7 +104,7 @@ def test_a_run_whose_process_dies_goes_on_in_another_and_fails_at_the_third(runs
     monkeypatch.setattr(side_by_side, "train_and_ask", dies)
     cluster = Here(Resources(2.0, 0.0))
     outcome = run_on_cluster(tmp_path, runs, Task(), cluster, lambda text: None)
-    assert outcome.failures == {runs[3].folder: "3 processes have died over it; the last: run 0 died (killed)."}
+    assert outcome.failures == {runs[3].folder: "3 processes died training it; the last: run 0 died (killed)."}
     assert sorted(trained) == [run.folder for run in runs if run is not runs[3]]
     assert len(cluster.started) == len(cluster.stopped) == 3 + 3 + 3  # of the first, of the fourth, and of the others
 

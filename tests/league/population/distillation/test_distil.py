@@ -153,7 +153,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, distilled, tmp_path, capsy
     [
         (Worth("return", 9.997, 9.99, 9.612), "More distil.steps may help."),
         (Worth("return", 9.997, 9.6, 9.612), "The mixture itself is worse"),
-        (Worth("exploitability", 0.05, 0.03, 0.2), "the snapshot that this model begins from is better in tiny_hanabi"),
+        (Worth("exploitability", 0.05, 0.03, 0.2), "the snapshot that this model starts from is better in tiny_hanabi"),
         (Worth("return", 9.6, 9.9, 9.9), ""),
         (Worth("return", 9.997, 9.99, 9.99), ""),
         (None, ""),

@@ -137,7 +137,7 @@ def test_a_disk_without_room_is_told_before_anything_is_fetched(index):
 
 @pytest.mark.parametrize("when", ["converting", "fetching"])
 def test_killed_in_the_middle_nothing_half_made_is_used(index, tmp_path, when):
-    """A process is killed while it fetches or converts; the next one begins anew and leaves nothing of the first."""
+    """A process is killed while it fetches or converts; the next one begins again and leaves nothing of the first."""
     code = (
         "import sys\nfrom league.population.models import catalogue, fetch\n"
         f"listed = catalogue.ListedModel(*{tuple(index[1])!r})\n"

@@ -1,4 +1,4 @@
-"""A GGUF file becomes the model that it was made from; a file that is no model is told in a sentence."""
+"""A GGUF file becomes the model that it was made from; a file that is not a model is told in a sentence."""
 
 import resource
 

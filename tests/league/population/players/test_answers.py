@@ -43,7 +43,7 @@ def test_what_is_asked_again_is_not_asked_again(tmp_path):
                 engine, rng = engines.remote(name_of(server)), random.Random(7)
                 asked = [request()._replace(rng=rng) for _ in range(6)]
                 replies.append(([reply.text for reply in engine.sample(asked)], rng.random()))
-        assert replies[0] == replies[1]  # the generator goes on alike, too
+        assert replies[0] == replies[1]  # the generator continues alike, too
         assert len(server.seen) == 6 + 2  # and a word at each start
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 6
 

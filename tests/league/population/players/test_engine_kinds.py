@@ -131,7 +131,7 @@ def test_a_setting_of_one_engine_is_not_one_of_all(key):
     assert load("pocket-returns", ["engine.vllm.max_loras=8"]).engine.vllm.max_loras == 8
 
 
-# Where an engine may be named: its entry, its settings, the server that its makers ship, and what only it needs. A
+# Where an engine may be named: its entry, its settings, vLLM's own server, and what only it needs. A
 # trainer is called torch too.
 MAY_NAME = {
     Path(model_engine.__file__),

@@ -104,7 +104,7 @@ def test_a_changed_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
     file.chmod(0o644)
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     population = Population(tmp_path)
-    with pytest.raises(UsageError, match=f"main-000003 is not as it was frozen: {name}"):
+    with pytest.raises(UsageError, match=f"main-000003 has changed since it was frozen: {name}"):
         population.verify(population.get("main-000003"))
 
 

@@ -124,7 +124,7 @@ def test_a_plain_file_of_episodes_has_no_advantages(tmp_path):
 def test_credit_that_does_not_go_with_its_matches_is_refused(tmp_path, damage):
     save_samples(tmp_path, 1, sample_matches([against(0, 1.0)], [], [], 1, 1))
     (tmp_path / "episodes/iteration-000001.credit.json").write_text(damage)
-    with pytest.raises(UsageError, match=r"credit\.json does not go with"):
+    with pytest.raises(UsageError, match=r"credit\.json does not belong to"):
         load_samples(sample_files(tmp_path)[0])
 
 
@@ -147,10 +147,10 @@ def test_a_flipped_bit_in_kept_matches_is_found(tmp_path):
     assert load_samples(path) == samples
     credit, text = path.with_suffix(".credit.json"), path.read_text()
     path.write_text(text.replace("-1.0", "-5.0"))
-    with pytest.raises(UsageError, match="is not as it was written"):
+    with pytest.raises(UsageError, match="has changed since it was written"):
         load_samples(path)
     path.write_text(text)
     assert "0.1" in credit.read_text()
     credit.write_text(credit.read_text().replace("0.1", "0.5"))
-    with pytest.raises(UsageError, match="its advantages are not as they were written"):
+    with pytest.raises(UsageError, match="its advantages have changed since they were written"):
         load_samples(path)

@@ -39,7 +39,7 @@ def matches(run):
 
 
 def train(arguments, run, cluster, times, kinds):
-    """Train to the end through so many kills and stops, each after another iteration; return how often what was hit.
+    """Train to the end through this many kills and stops, each after another iteration; return how often what was hit.
 
     A process that dies before it has done anything ends the run at the third time, so each has time to begin.
     """

@@ -41,7 +41,7 @@ class Gallery:
         return [(picture.iteration, picture.name) for picture in self.pictures]
 
     def until(self, number):
-        """Wait until so many figures are drawn."""
+        """Wait until this many figures are drawn."""
         deadline = time.monotonic() + PATIENCE
         while len(self.pictures) < number:
             assert time.monotonic() < deadline
@@ -105,10 +105,10 @@ def test_a_figure_that_fails_or_ends_the_process_costs_itself_alone_and_is_told_
             gallery.painter.draw(iteration, {"w": wrong, **broken})
         gallery.painter.finish(PATIENCE)
         assert gallery.drawn() == [(0, "c"), (1, "c"), (2, "c")]
-    ending = "The run goes on, and its curves are whole."
+    ending = "The run continues, and its curves are complete."
     assert sorted(gallery.told) == [
         f"The figure a is not drawn (ValueError: could not convert string to float: 'words'). {ending}",
-        f"The figure b is not drawn (it ends the process that draws it). {ending}",
+        f"The figure b is not drawn (it crashes the process that draws it). {ending}",
         f"The figure w is not drawn (ValueError: no data). {ending}",
     ]
 

@@ -114,7 +114,7 @@ def test_every_tab_has_what_the_page_of_questions_names(browser, address, width,
             screenshot(page, tmp_path / f"{tab}.png", whole=False)
 
 
-@pytest.mark.slow  # trains, and starts TensorBoard in a process of its own
+@pytest.mark.slow  # trains, and starts TensorBoard in its own process
 def test_league_board_opens_a_run_that_has_just_ended(browser, tmp_path):
     """However short it was: the figures of its last iteration are drawn."""
     (tmp_path / "tiny.toml").write_text(TINY)

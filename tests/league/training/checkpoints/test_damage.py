@@ -145,12 +145,12 @@ def test_going_back_as_the_error_says_ends_with_the_same_bits(name, iteration, u
     if name not in ("table", "metrics", "mixtures"):
         assert f"league train --resume --from {iteration} --run-dir {run}" in refusal(run)
     assert main(["train", "--resume", "--from", str(iteration), "--run-dir", str(run)]) == 0
-    assert f"Going on from iteration {iteration}." in capsys.readouterr().err
+    assert f"Continuing from iteration {iteration}." in capsys.readouterr().err
     assert len(list((run / SET_ASIDE).iterdir())) >= 1
     shutil.rmtree(run / SET_ASIDE)
     expected, actual = contents(unbroken), contents(run)
     differing = {path for path in expected | actual if expected.get(path) != actual.get(path)}
-    if name == "journal":  # it was summed up anew, iteration by iteration
+    if name == "journal":  # it was summed up again, iteration by iteration
         differing -= {STATE["journal"], STATE["record"], STATE["manifest"], "payoffs.json"}
         assert Run(run).payoffs.iteration == Run(unbroken).payoffs.iteration
     may_differ = {STATE[kind] for kind in ("metrics", "table")} if name in ("metrics", "table") else set()
@@ -179,7 +179,7 @@ def test_going_back_without_the_matches_says_that_they_are_lost(run, capsys):
 def test_what_cannot_be_made_again_is_not_gone_back_from(run):
     damage(run / STATE["journal"], "cut in half")
     damage(run / STATE["matches"], "cut in half")
-    assert "Restore it from a copy: this run has no other state to go on from." in refusal(run)
+    assert "Restore it from a copy: this run has no other state to continue from." in refusal(run)
     before = files(run)
     with pytest.raises(UsageError, match=r"journal\.jsonl is damaged \(and so is .*results\.sqlite"):
         resume(run, from_iteration=4)

@@ -1,4 +1,4 @@
-"""Between two checkpoints a run keeps its matches: killed, it goes on from the older one to the same bits."""
+"""Between two checkpoints a run keeps its matches: killed, it continues from the older one to the same bits."""
 
 import signal
 

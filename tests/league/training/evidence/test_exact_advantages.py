@@ -106,7 +106,7 @@ def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
             ["values.exact.all_replies=true", "credit.contribution.outcome=0.5"],
             "credit.contribution.outcome the one that was drawn .* would do nothing for kuhn_poker/first",
         ),
-        (["credit.rule=gae_turn"], "cannot use what the estimator 'exact' says"),
+        (["credit.rule=gae_turn"], "cannot use the turn values of the estimator 'exact'"),
     ],
 )
 def test_where_a_game_cannot_be_counted_out_it_is_refused(overrides, told, tmp_path):

@@ -47,7 +47,7 @@ def hanabi_pocket(roles):
 
 @cache
 def told(count, matches, *, deaf=False):
-    """Return the metric of influence from so many alternatives, and the exact influence by role."""
+    """Return the metric of influence from this many alternatives, and the exact influence by role."""
     roles = load_roles(SPEC)
     lm = hanabi_pocket(roles)
     if deaf:

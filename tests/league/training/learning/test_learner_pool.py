@@ -142,9 +142,9 @@ def wait_for_a_save(process, run):
 
 
 def killed_at_random(number, unbroken, run, seed, within, saving=False):
-    """Kill the process that plays, one that learns, or all, each within so many seconds, and let the run end.
+    """Kill the process that plays, one that learns, or all, each within this many seconds, and let the run end.
 
-    A learner is replaced, and the run goes on. ``saving``: within so many seconds after a checkpoint, so that a run
+    A learner is replaced, and the run continues. ``saving``: within this many seconds after a checkpoint, so that a run
     with many kills makes progress.
     """
     rng, victims, process = random.Random(seed), [], None
@@ -166,7 +166,7 @@ def killed_at_random(number, unbroken, run, seed, within, saving=False):
                 return victims
             assert ended.status in (1, -signal.SIGKILL), (victim, ended.output)
             if ended.status == 1:  # one that was killed again and again while it started
-                assert "was killed by SIGKILL. So it went 3 times over one iteration." in ended.output
+                assert "was killed by SIGKILL. So it went 3 times in one iteration." in ended.output
     if process is not None:
         ended = process.end(within=600)
         assert ended.status == 0, ended.output
@@ -275,7 +275,7 @@ def test_a_usage_error_of_a_learner_is_shown_as_one(turns, tmp_path):
             ["async_learners.processes=each", 'policies.probe={league_role="main_exploiter"}'],
             "Exploiters and partners (probe) learn in the process that plays",
         ),
-        (["async_learners.processes=each", "matchmaking.response_from=first"], "takes policies back to older weights"),
+        (["async_learners.processes=each", "matchmaking.response_from=first"], "returns policies to older weights"),
     ],
 )
 def test_bad_combinations_are_refused_with_what_to_set(settings, message, tmp_path):

@@ -55,7 +55,7 @@ def test_two_seats_come_to_earn_more_together(name, tmp_path):
         ),
         (["objective.policy_gradient=0.5"], "weighs advantages, and kto prefers replies"),
         (["objective.dmpo_gamma=0"], "objective.dmpo_gamma = 0: it should be greater than 0"),
-        (["objective.kto_desirable=2"], "objective.kto_desirable = 2 is no setting any more. Good and bad"),
+        (["objective.kto_desirable=2"], "objective.kto_desirable = 2 is no longer a setting. Good and bad"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(changes, said, tmp_path):

@@ -42,7 +42,7 @@ def test_a_full_disk_is_told_and_with_room_the_run_ends_with_the_same_bits(share
         assert ended.status == 1, ended.output
         assert "Traceback" not in ended.output, ended.output
         assert f"There is no room left for {disk / 'run'} (No space left on device)." in ended.output
-        assert f"Make room, then go on:\n  league train --resume --run-dir {disk / 'run'}" in ended.output
+        assert f"Make room, then continue:\n  league train --resume --run-dir {disk / 'run'}" in ended.output
         assert not list((disk / "run/state").glob(".*"))  # what is not complete takes no room
         if list((disk / "run/state").glob("iteration-*")):
             assert "MB are free. Everything up to iteration" in ended.output
@@ -82,7 +82,7 @@ def test_evolving_onto_a_full_disk_leaves_nothing(unbroken, tmp_path, capsys):
 @pytest.mark.parametrize("log", [False, True], ids=["ended", "killed"])
 def test_a_folder_that_cannot_be_written_can_be_looked_at(log, unbroken, tmp_path, capsys):
     run = tmp_path / "run"
-    if log:  # killed, it has left a write-ahead log beside its matches
+    if log:  # killed, it has left a write-ahead log alongside its matches
         ended = TrainingProcess(unbroken[0], run_dir=run, die_at=("state/.iteration-000004", 0)).end()
         assert ended.status == -signal.SIGKILL, ended.output
         assert (run / "results.sqlite-wal").stat().st_size

@@ -1,4 +1,4 @@
-"""A population goes on under new settings, in a run of its own."""
+"""A population continues under new settings, in a run of its own."""
 
 import json
 import os

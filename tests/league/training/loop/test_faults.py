@@ -67,7 +67,7 @@ def test_a_snapshot_with_one_bit_flipped_is_refused_by_name(snapshot, run, unbro
     path.write_bytes(data)
     ended = league_train("--resume", run_dir=run)
     assert ended.status == 2, ended.output
-    assert f"Snapshot {snapshot} is not as it was frozen: model.safetensors" in ended.output
+    assert f"Snapshot {snapshot} has changed since it was frozen: model.safetensors" in ended.output
     assert "Traceback" not in ended.output
     data[-1] ^= 1
     path.write_bytes(data)

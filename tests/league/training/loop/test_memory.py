@@ -1,4 +1,4 @@
-"""A device whose memory is full stops a run with the numbers that take less, and the run goes on with them."""
+"""A device whose memory is full stops a run with the numbers that take less, and the run continues with them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A run whose free replies are all illegal stops, and says what to set; one that is told to goes on."""
+"""A run whose free replies are all illegal stops, and says what to set; one that is told to continues."""
 
 import json
 

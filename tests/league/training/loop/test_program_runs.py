@@ -116,12 +116,12 @@ def test_who_waits_for_programs_says_so_when_it_is_stopped_and_stops_at_once_the
     while "Ctrl-C again stops at once" not in log.read_text():
         assert time.monotonic() < until
         time.sleep(0.05)
-    assert "for which programs have to take the turns of kuhn_poker/first" in log.read_text()
+    assert "for which programs still have to play kuhn_poker/first" in log.read_text()
     assert training.alive()
     os.kill(training.pid, signal.SIGINT)
     ended = training.end(60)
     assert ended.status == 130, ended.output
-    assert "Stopped at once; what the iteration in progress did is lost." in ended.output
+    assert "Stopped at once; the iteration in progress is lost." in ended.output
 
 
 def test_a_function_that_plays_the_first_answer_trains_the_run_without_it(unbroken_runs, tmp_path):

@@ -1,4 +1,4 @@
-"""Matches that flow: what a batch is, which weights play, and that a killed stream goes on as it was recorded."""
+"""Matches that flow: what a batch is, which weights play, and that a killed stream continues as it was recorded."""
 
 import json
 import random
@@ -141,7 +141,7 @@ def test_no_trajectory_is_older_than_the_bound_in_ten_thousand(tmp_path, stalene
 
 
 def test_a_resumed_stream_plays_each_match_with_the_weights_that_its_record_names(tmp_path, monkeypatch):
-    """One match at a time, so that no version is in use while one ends and the next has not begun."""
+    """One match at a time, so that no version is in use while one ends and the next has not started."""
 
     def former(_run_dir, version, _policy):
         return SimpleNamespace(version=version, release=lambda: None)
@@ -277,7 +277,7 @@ def test_settings_that_do_not_flow_are_refused():
     for settings, message in (
         (["async_learners.mode=turns", "async_learners.max_staleness=1"], "mode = 'turns' learns from each"),
         (["async_learners.begin_ahead=1"], "is for a stream"),
-        (["async_learners.mode=stream", "branching.rule=entropy"], "does not go with branching"),
+        (["async_learners.mode=stream", "branching.rule=entropy"], "cannot be combined with branching"),
         (["async_learners.mode=stream", "async_learners.max_staleness=1"], "need importance weights"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -70,7 +70,7 @@ def names(ringing):
 
 
 def zero_sum(rng, chance, deals, length=lambda seat: 0):
-    """Return one iteration: the first seat wins, +1 to −1, with a probability; the seats say so many words."""
+    """Return one iteration: the first seat wins, +1 to −1, with a probability; the seats say this many words."""
     matches = [
         match(
             rng.getrandbits(40),

@@ -151,7 +151,7 @@ def test_without_a_terminal_a_line_says_every_few_seconds_how_far_work_is_though
 
 
 def until(text, count):
-    """Return the lines of a text, once there are so many."""
+    """Return the lines of a text, once there are this many."""
     for _ in range(60_000):
         if text.getvalue().count("\n") >= count:
             break

@@ -1,4 +1,4 @@
-"""When exploiters freeze and begin anew, and when a main policy is promoted."""
+"""When exploiters freeze and begin again, and when a main policy is promoted."""
 
 import random
 from pathlib import Path

@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_keeps_what_its_games_came_to(whole, tmp_path):
 
 
 def test_weights_that_are_replaced_begin_with_all_games(whole, tmp_path):
-    """A generation that begins anew, or from a distilled mixture, was judged in no game yet; the best stays."""
+    """A generation that begins again, or from a distilled mixture, was judged in no game yet; the best stays."""
     newest = Population(whole / "population").newest("main")
     weights = load_file(newest.path / "model.safetensors")
     beginning = Beginning(Origin.RESET, newest.id)

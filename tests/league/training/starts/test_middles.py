@@ -1,4 +1,4 @@
-"""Starts in the middle of a run's own matches: what they hold, that matches go on from them, and who has none."""
+"""Starts in the middle of a run's own matches: what they hold, that matches continue from them, and who has none."""
 
 from collections import Counter
 
