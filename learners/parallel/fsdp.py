@@ -55,7 +55,9 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def shard_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """Return a full tensor on another's device, sharded as that one is."""
+    """Return a full tensor on another's device, sharded as that one is; shards stay what they are."""
+    if isinstance(tensor, DTensor):
+        return tensor
     moved = tensor.to(other.device)
     if isinstance(other, DTensor) and tensor.dim():  # step counts are not sharded
         return distribute_tensor(moved, other.device_mesh, other.placements, src_data_rank=None)  # all have it

@@ -17,12 +17,15 @@ from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from learners.losses.frozen_results import FrozenResults
 from learners.parallel.fsdp import full_tensor, is_sharded, reshard, shard, shard_like
+from learners.parallel.saved_shards import layouts_of, read_parts
 from learners.update.average import WeightAverage
 from learners.update.master_weights import MasterWeights
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
 from learners.waist import Trainer, Waist
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from torch.distributed.device_mesh import DeviceMesh
 
     from learners.update.critic import Critic
@@ -30,13 +33,14 @@ if TYPE_CHECKING:
 
 PLAYED = ("weights", "average")  # parts that play, or are handed over
 _MOMENTS = tuple(f"{moment}/" for moments in STATE.values() for moment in moments)
+_LARGE_PARTS = ("weights", "magnet", "average", "reference")
 
 
 class Shards(Protocol):
     """The shards of a policy, in this process and others."""
 
-    def save(self, path: Path) -> None:
-        """Write their state to one safetensors file."""
+    def save(self, path: Path) -> Future[None] | None:
+        """Write their state to a safetensors file, or begin to write it to a folder: a file a process."""
 
 
 class Policy:
@@ -243,25 +247,58 @@ class Policy:
         if self.critic is not None and source.critic is not None:
             self.critic.load_tensors(source.critic.tensors())
 
-    def save(self, path: Path) -> None:
-        """Write the policy to one safetensors file, without a shared base; what shards hold is gathered bit by bit."""
+    def save(self, path: Path) -> Future[None] | None:
+        """Write the policy to one safetensors file, without a shared base.
+
+        Of shards elsewhere each writes its part to a folder of that name, which is whole when the result is there.
+        """
         if self.shards is not None:
-            self.shards.save(path)
-            return
+            return self.shards.save(path)
         tensors = self.tensors()
         if self.critic is not None:
             tensors |= {f"critic/{name}": tensor for name, tensor in self.critic.tensors().items()}
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        return None
 
     def restore(self, path: Path) -> None:
-        """Load what ``save`` wrote. Raises UsageError if it cannot be read, or does not fit this model."""
-        with _opened(path) as file:
-            names = [name for name in file.keys() if not self.plays or not name.startswith(_MOMENTS)]  # noqa: SIM118
-            self.load_stream(((name, file.get_tensor(name)) for name in names), str(path))
-            if self.critic is not None:
-                critic = {name: file.get_tensor(name) for name in names if name.startswith("critic/")}
-                self.critic.load_tensors(_below(critic, "critic"))
+        """Load what ``save`` wrote. Raises UsageError if it cannot be read, or does not fit this model.
+
+        Of a folder of parts, shards read their own: all processes that hold them must call this at the same time.
+        """
+        if path.is_dir():
+            self._restore_parts(path)
+        else:
+            with _opened(path) as file:
+                names = [n for n in file.keys() if not self.plays or not n.startswith(_MOMENTS)]  # noqa: SIM118
+                self.load_stream(((name, file.get_tensor(name)) for name in names), str(path))
+                if self.critic is not None:
+                    critic = {name: file.get_tensor(name) for name in names if name.startswith("critic/")}
+                    self.critic.load_tensors(_below(critic, "critic"))
         self.restored = path, self.resets
+
+    def _restore_parts(self, folder: Path) -> None:
+        """Load the state whose parts are in a folder, tensor by tensor into its place."""
+        present = {f"{part}/{name}": own for part, owned in self._parts().items() for name, own in owned.items()}
+        targets: dict[str, Tensor] = {}
+        for key, layout in layouts_of(folder).items():
+            kind, _, name = key.partition("/")
+            if key in present:
+                targets[key] = present[key].detach()
+                if tuple(targets[key].shape) != layout.shape:
+                    _copy_into(targets[key], torch.empty(layout.shape, device="meta"), key, str(folder))
+            elif kind in (moment for moments in STATE.values() for moment in moments):
+                if self.plays or kind not in STATE[self._optimizer_name] or name not in self.parameters:
+                    continue
+                like = self.parameters[name].detach()
+                same = tuple(like.shape) == layout.shape
+                targets[key] = torch.empty_like(like) if same else torch.empty(layout.shape, dtype=layout.dtype)
+            elif kind not in _LARGE_PARTS:
+                targets[key] = torch.empty(layout.shape, dtype=layout.dtype)
+        read_parts(folder, targets, together=self.sharded)
+        critic = {key: targets.pop(key) for key in sorted(targets) if key.startswith("critic/")}
+        self.load_stream(((key, targets.pop(key)) for key in sorted(targets)), str(folder))
+        if self.critic is not None:
+            self.critic.load_tensors(_below(critic, "critic"))
 
     def unchanged_file(self) -> Path | None:
         """Return the file that the policy was restored from, if it has not changed since."""
@@ -269,9 +306,9 @@ class Policy:
         return path if resets == self.resets else None
 
     def saved_state(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the full state without the critic's: of a policy that only plays, its file's."""
+        """Yield the full state without the critic's: of a policy that only plays, its file's if that is one file."""
         path = self.unchanged_file() if self.plays else None
-        if path is None:
+        if path is None or path.is_dir():
             yield from self.streamed()
             return
         with _opened(path) as file:
@@ -309,8 +346,18 @@ class Policy:
         return tensors
 
     def former_model(self, path: Path) -> LanguageModel:
-        """Return a model with the weights of a file that ``save`` wrote. Raises UsageError if they do not fit."""
+        """Return a model with the weights of what ``save`` wrote. Raises UsageError if they do not fit."""
         lm = self.lm.frozen_copy()
+        if path.is_dir():
+            layouts, updates = layouts_of(path), torch.empty((), dtype=torch.int64)
+            targets = {f"weights/{name}": parameter.detach() for name, parameter in lm.parameters().items()}
+            for key, target in targets.items():
+                if key not in layouts or layouts[key].shape != tuple(target.shape):
+                    saved = torch.empty(layouts[key].shape, device="meta") if key in layouts else None
+                    _copy_into(target, saved, key, str(path))
+            read_parts(path, targets | {"updates": updates}, together=False)
+            lm.version = int(updates)
+            return lm
         with _opened(path) as file:
             names = set(file.keys())
             for name, parameter in lm.parameters().items():

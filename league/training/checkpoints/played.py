@@ -7,6 +7,7 @@ came to, and learns the same from it, to the last bit; it plays only what was un
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,9 +39,13 @@ class PlayedMatches:
             return None
         return episodes if [episode.request for episode in episodes] == list(requests) else None
 
-    def forget(self) -> None:
-        """Remove all: a checkpoint has what was learned from them, or the run goes another way."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+    def forget(self, until: float = math.inf) -> None:
+        """Remove all up to an iteration: its checkpoint has what was learned, or the run goes another way."""
+        for path in self._folder.glob("*.jsonl") if until < math.inf else ():
+            if path.stem.isdecimal() and int(path.stem) <= until:
+                path.unlink(missing_ok=True)
+        if until == math.inf:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _file(self, iteration: int) -> Path:
         return self._folder / f"{iteration:06d}.jsonl"

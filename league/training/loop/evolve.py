@@ -210,7 +210,7 @@ def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, R
     old_policies = policies_for_resume(old)
     for name, policy in old_policies.items():
         policy.restore(folder / f"{name}.safetensors")
-        (folder / f"{name}.safetensors").unlink()
+        _remove(folder / f"{name}.safetensors")
     policies = {name: _evolved_policy(new, name, old_policies, population) for name in new.policies}
     _replace(policies, record, replaced)
     for name, policy in policies.items():
@@ -230,6 +230,14 @@ def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, R
     if config.model_copy(update={"iterations": old.config.iterations}) != old.config:
         record.alarms = {}  # the alarms' baselines were learned under the old settings
     write_record(folder, record)
+
+
+def _remove(state: Path) -> None:
+    """Remove a policy's state: a file, or a folder of parts."""
+    if state.is_dir():
+        shutil.rmtree(state)
+    else:
+        state.unlink()
 
 
 def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mapping[str, Replacement]) -> None:

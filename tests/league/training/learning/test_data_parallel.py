@@ -13,6 +13,7 @@ from support.source import ROOT
 
 from games.common.errors import UsageError
 from league.config.load import load
+from learners.parallel.saved_shards import layouts_of, read_parts
 
 LEAGUE = ["-c", "import sys; from league.cli import main; sys.exit(main())"]
 
@@ -38,7 +39,18 @@ def train(folder, name, *overrides, **launcher):
 
 def tensors(run):
     newest = max((run / "state").glob("iteration-*"))  # the one before it is kept too
-    return {path.stem: load_file(path) for path in newest.glob("*.safetensors")}
+    assert not list(newest.rglob("*.pt*")) + list(newest.rglob(".metadata")), "nothing is pickled"
+    return {path.stem: state_of(path) for path in newest.glob("*.safetensors")}
+
+
+def state_of(path):
+    """Return the tensors of a file, or of a folder of parts."""
+    if path.is_file():
+        return load_file(path)
+    assert len({part.name.split("-")[1] for part in path.iterdir()}) > 1, "each process writes its part"
+    whole = {name: torch.full(*layout[:1], 7, dtype=layout.dtype) for name, layout in layouts_of(path).items()}
+    read_parts(path, whole, together=False)
+    return whole
 
 
 def resumed(run, target, processes):
