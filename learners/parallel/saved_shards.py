@@ -6,6 +6,7 @@ the parts of some tensors that one process has, and its header says where in the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import timedelta
@@ -122,6 +123,8 @@ def read_parts(folder: Path, targets: Mapping[str, Tensor], *, together: bool) -
     ``together``: all processes of the default group read their shards, at the same time.
     """
     try:
-        dcp.load(dict(targets), storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=not together)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+            dcp.load(dict(targets), storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=not together)
     except CheckpointException as failed:
         raise UsageError(f"{folder} cannot be read: {error_of(failed)}. {_REMEDY}") from failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +19,7 @@ from games.common.errors import UsageError
 from learners.losses.frozen_results import FrozenResults
 from learners.parallel.fsdp import full_tensor, is_sharded, reshard, shard, shard_like
 from learners.parallel.saved_shards import layouts_of, read_parts
+from learners.parallel.streamed_file import TensorLayout, write_streamed
 from learners.update.average import WeightAverage
 from learners.update.master_weights import MasterWeights
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
@@ -248,16 +250,19 @@ class Policy:
             self.critic.load_tensors(source.critic.tensors())
 
     def save(self, path: Path) -> Future[None] | None:
-        """Write the policy to one safetensors file, without a shared base.
+        """Write the policy to one safetensors file, without a shared base; its own shards are gathered one by one.
 
         Of shards elsewhere each writes its part to a folder of that name, which is whole when the result is there.
         """
         if self.shards is not None:
             return self.shards.save(path)
-        tensors = self.tensors()
-        if self.critic is not None:
-            tensors |= {f"critic/{name}": tensor for name, tensor in self.critic.tensors().items()}
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        critic = self.critic.tensors() if self.critic is not None else {}
+        its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
+        if self.sharded:
+            layouts = {name: TensorLayout.of(tensor) for name, tensor in (self.held() | its_own).items()}
+            write_streamed(path, layouts, chain(self.streamed(), its_own.items()))
+            return None
+        save_file({name: tensor.contiguous() for name, tensor in (self.tensors() | its_own).items()}, path)
         return None
 
     def restore(self, path: Path) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from arena.records import Episode, MatchRequest
 from arena.replays import load_episodes, save_episodes
@@ -25,11 +27,13 @@ class PlayedMatches:
 
     def __init__(self, run_dir: Path) -> None:
         self._folder = run_dir / STATE_FOLDER / PLAYED_FOLDER
+        self._lock = Lock()  # a checkpoint beside training forgets
 
     def keep(self, iteration: int, episodes: Sequence[Episode]) -> None:
         """Write an iteration's matches; when this returns, a kill does not lose them."""
-        self._folder.mkdir(exist_ok=True)
-        save_episodes(self._file(iteration), episodes)
+        with self._lock:
+            self._folder.mkdir(exist_ok=True)
+            save_episodes(self._file(iteration), episodes)
 
     def of(self, iteration: int, requests: Sequence[MatchRequest]) -> list[Episode] | None:
         """Return what the matches of an iteration came to; None where they, or others, were not played to the end."""
@@ -41,11 +45,15 @@ class PlayedMatches:
 
     def forget(self, until: float = math.inf) -> None:
         """Remove all up to an iteration: its checkpoint has what was learned, or the run goes another way."""
-        for path in self._folder.glob("*.jsonl") if until < math.inf else ():
-            if path.stem.isdecimal() and int(path.stem) <= until:
-                path.unlink(missing_ok=True)
-        if until == math.inf:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        with self._lock:
+            if until == math.inf:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                return
+            for path in self._folder.glob("*.jsonl"):
+                if path.stem.isdecimal() and int(path.stem) <= until:
+                    path.unlink()
+            with suppress(OSError):  # where matches of later iterations are in it
+                self._folder.rmdir()
 
     def _file(self, iteration: int) -> Path:
         return self._folder / f"{iteration:06d}.jsonl"

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -80,6 +81,42 @@ def test_copies_and_shards_train_the_run_of_one_process_whatever_number_goes_on(
     train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS)
     for processes in (1, 2, 3):
         assert_same(resumed(tmp_path / "shards", tmp_path / f"on-{processes}", processes), alone)
+
+
+# The leader is killed while it writes its part for the second time, after a file of the first policy.
+KILLED = """
+import os, signal, sys
+from torch.distributed.checkpoint import HuggingFaceStorageWriter as Writer
+
+written, write = [], Writer.write_data
+
+def killed(self, *plan):
+    written.append(1)
+    write(self, *plan)
+    if len(written) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(self, *plan)
+
+Writer.write_data = killed
+from league.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.thorough
+def test_a_kill_while_parts_are_written_leaves_the_checkpoint_before_it(tmp_path):
+    alone = train(tmp_path, "alone", *WEIGHTS["full"], "iterations=3")
+    run = tmp_path / "shards"
+    options = [*WEIGHTS["full"], *TWO, *SHARDS, "iterations=3"]
+    words = ["train", tmp_path / "tiny.toml", "--run-dir", run, *(w for option in options for w in ("--set", option))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], env=environment, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    begun = run / "state/.iteration-000002/main.safetensors"
+    assert list(begun.glob("*.safetensors")), "a part was there"
+    assert sorted(path.name for path in (run / "state").glob("iteration-*"))[-1] == "iteration-000001"
+    league("train", "--resume", "--run-dir", run)
+    assert_same(tensors(run), alone)
 
 
 @pytest.mark.thorough
