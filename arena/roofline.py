@@ -18,6 +18,7 @@ RANK = 32
 ADAM_BYTES = 30  # a trained weight in a step: its master, gradient and both moments read, three written, bfloat16 too
 PASS_BYTES = 2 * 3 + 2 + 2 + 4 + 4  # in a pass: read thrice, its gradient written, read, and added in single precision
 TRAINED_BYTES = 12  # held for a trained weight beside the model: its gradient and both moments in single precision
+MOMENT_BYTES = 8  # of these, which may be away from the device between steps
 MASTER_BYTES = 4  # and its single-precision copy, where the model is in lower precision
 # Logits that exist at once, and tensors of that size: ``arena.lm.fused_scores`` on a GPU, ``arena.lm.logprobs`` else.
 LOGITS = {True: (1 << 28, 3), False: (1 << 25, 5)}
@@ -176,15 +177,15 @@ def updating(
     return Work(tokens, flops, moved, held)
 
 
-def state_bytes(shape: Shape, *, rank: int | None, bytes_each: int) -> float:
+def state_bytes(shape: Shape, *, rank: int | None, bytes_each: int, offload: bool = False) -> float:
     """Return what a learner holds between steps, gradients included: the model, and 12 or 16 bytes a trained weight.
 
-    ``rank`` of an adapter, which is in single precision; None: all weights are trained.
+    ``rank`` of an adapter, which is in single precision; None: all weights are trained. With ``offload`` 8 bytes fewer.
     """
-    model = float(bytes_each * shape.weights)
+    model, away = float(bytes_each * shape.weights), MOMENT_BYTES if offload else 0
     if rank is not None:
-        return model + (TRAINED_BYTES + MASTER_BYTES) * shape.adapter_weights(rank)
-    return model + (TRAINED_BYTES + (MASTER_BYTES if bytes_each < 4 else 0)) * shape.weights
+        return model + (TRAINED_BYTES + MASTER_BYTES - away) * shape.adapter_weights(rank)
+    return model + (TRAINED_BYTES + (MASTER_BYTES if bytes_each < 4 else 0) - away) * shape.weights
 
 
 def gathered_bytes(shape: Shape, *, bytes_each: int) -> float:

@@ -22,6 +22,7 @@ from learners.parallel.saved_shards import layouts_of, read_parts
 from learners.parallel.streamed_file import TensorLayout, write_streamed
 from learners.update.average import WeightAverage
 from learners.update.master_weights import MasterWeights
+from learners.update.moments import AwayMoments
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
 from learners.waist import Trainer, Waist
 
@@ -62,6 +63,7 @@ class Policy:
         reference: bool = False,
         critic: Critic | None = None,
         optimizer: OptimizerName = "adamw",
+        offload: Path | None = None,
         average: float | None = None,
         trainer: Trainer | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class Policy:
         self.shards: Shards | None = None  # which hold what it has learned
         self.restored: tuple[Path, int] | None = None  # from where, and ``resets`` then
         self._weight_decay, self._optimizer_name = weight_decay, optimizer
+        self._offload = offload  # where moments wait between steps that are in a file; None: they stay in memory
         self._reset_optimizer()
         if trainer is not None:  # what learns here by mistake is noticed
             for parameter in self.parameters.values():
@@ -101,6 +104,9 @@ class Policy:
         self._masters = MasterWeights(self.lm.parameters())
         self.parameters = self._masters.parameters
         self.optimizer = make_optimizer(self._optimizer_name, self.parameters.values(), self._weight_decay)
+        self._away: AwayMoments | None = None
+        if self._offload is not None:
+            self._away = AwayMoments(self.optimizer, self.parameters.values(), self._offload)
 
     def shard(self, mesh: DeviceMesh) -> None:
         """Shard the weights of all its models over processes. For a policy that has not been trained yet."""
@@ -177,7 +183,10 @@ class Policy:
             return self.waist.step(learning_rate)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        self.optimizer.step()
+        if self._away is None:
+            self.optimizer.step()
+        else:
+            self._away.step()
         self._masters.copy_to_model()
         return None
 
@@ -405,6 +414,8 @@ class Policy:
             elif kind in STATE[self._optimizer_name] and name in self.parameters:  # another optimiser's is ignored
                 parameter = self.parameters[name]
                 self.optimizer.state[parameter][kind] = self._moment(kind, tensor, parameter)
+                if self._away is not None:
+                    self._away.put_away(parameter)
         for key, lacking in wanted.items():
             _copy_into(lacking, None, key, origin)
         self._masters.copy_to_model()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from arena.roofline import (
+    MOMENT_BYTES,
     Shape,
     decoding,
     gathered_bytes,
@@ -31,7 +32,7 @@ GB = 1e9
 WORKSPACE = 2e9  # bytes that an engine's kernels and CUDA take on a GPU, assumed
 CPU_PASS = 8192  # tokens that an engine in the run's process reads at once
 LEAST_PASS = 512  # tokens of the smallest pass that is worth it
-LINK = 25e9  # bytes/s from a learner to an engine, assumed
+LINK = 25e9  # bytes/s from a learner to an engine, and between a card and main memory, assumed
 DRIVER_TRAJECTORY = 1.1e-3  # seconds of the driver for a trajectory, measured on two cores
 IN_PROCESS = 0.9  # of the memory, for an engine in a process of ours
 BUSY = 0.4  # share of an iteration below which engines or learners are said to wait
@@ -208,10 +209,11 @@ class _Planner:
     def _learner(self) -> Part:
         """Return a learner: the model, 12 bytes a trained weight (16 below single precision), copies, and one pass.
 
-        With shards, the state is divided by the processes; a layer is gathered while it runs.
+        With shards, the state is divided by the processes; a layer is gathered while it runs. Moments that are away
+        between steps are 8 bytes of a weight.
         """
         optimizer, shards = self._config.optimizer, self._shards()
-        state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
+        state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes, offload=optimizer.offload)
         copies = self._copies()
         held = (state + copies) / shards
         if shards > 1:
@@ -248,7 +250,13 @@ class _Planner:
         state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
         if self._config.optimizer.sharded:
             state = float(self._bytes * self._shape.weights)
-        return Part("driver (main memory)", 1, len(self._policies) * state, "a copy of each policy")
+        away = self._moments() if self._config.optimizer.offload and self._on_gpu else 0.0
+        note = "a copy of each policy" + (", and its moments" if away else "")
+        return Part("driver (main memory)", 1, len(self._policies) * (state + away), note)
+
+    def _moments(self) -> float:
+        """Return the bytes of a policy's moments, of all shards together."""
+        return float(MOMENT_BYTES * (self._shape.adapter_weights(self._rank) if self._rank else self._shape.weights))
 
     def _play(self, replies: int) -> tuple[float, str]:
         """Return the seconds of an iteration's matches, and what bounds them.
@@ -271,7 +279,10 @@ class _Planner:
         return writing + read, f"writing replies ({step.bound(card)})"
 
     def _learn(self) -> float:
-        """Return the seconds of an update: a pass for the old policy, and the steps', over the learners' rate."""
+        """Return the seconds of an update: a pass for the old policy, and the steps', over the learners' rate.
+
+        Moments that are away come and go in every step.
+        """
         optimizer, card, tokens = self._config.optimizer, self._gpus.card, self._tokens
         micro = optimizer.micro_batch_tokens or LEAST_PASS
         context = tokens.prompt + tokens.reply
@@ -286,7 +297,8 @@ class _Planner:
         rows, steps = self._turns(), optimizer.inner_steps
         whole = rows < 2 * optimizer.minibatch_prompts or steps == 1
         passes = steps if whole else 1 + 1 / 3
-        return passes * rows * context / micro * self._rates.update_seconds(work, card) / self._learners
+        moved = steps * 2 * self._moments() / self._shards() / LINK if optimizer.offload and self._on_gpu else 0.0
+        return moved + passes * rows * context / micro * self._rates.update_seconds(work, card) / self._learners
 
     def _trajectories(self) -> float:
         return sum(g.matches / g.every * make_game(name).spec.seats for name, g in self._config.games.items())
@@ -389,6 +401,8 @@ def _changes(config: RunConfig) -> Iterator[_Change]:
         yield _Change("optimizer.checkpointing = true", of("optimizer", checkpointing=True))
     if optimizer.processes > 1 and not optimizer.sharded and config.roles.reply == "free":
         yield _Change("optimizer.sharded = true", of("optimizer", sharded=True))
+    if not optimizer.offload and optimizer.name == "adamw":
+        yield _Change("optimizer.offload = true", of("optimizer", offload=True))
     trained = [name for name in config.policies if not config.policy(name).adapted] or ["main"]
     lora = {n: config.policy(n).model_copy(update={"weights": "lora", "rank": 32}) for n in trained}
     if not all(config.policy(name).adapted for name in config.policies) or not config.policies:

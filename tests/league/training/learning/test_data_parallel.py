@@ -78,7 +78,7 @@ def assert_same(found, expected):
 def test_copies_and_shards_train_the_run_of_one_process_whatever_number_goes_on(weights, tmp_path):
     alone = train(tmp_path, "alone", *WEIGHTS[weights], "iterations=4")
     assert_same(train(tmp_path, "copies", *WEIGHTS[weights], *TWO, "iterations=4"), alone)
-    train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS)
+    train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS, "optimizer.offload=true")
     for processes in (1, 2, 3):
         assert_same(resumed(tmp_path / "shards", tmp_path / f"on-{processes}", processes), alone)
 
