@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from arena.roofline import (
+    MASTER_BYTES,
     MOMENT_BYTES,
     Shape,
     decoding,
@@ -23,6 +24,7 @@ from arena.roofline import (
     state_bytes,
     updating,
 )
+from games.common.registry import family
 from games.registry import make_game
 from league.config import RunConfig
 from league.population.players.adapter_slots import BYTES, at_once, slots_of
@@ -61,8 +63,9 @@ class RunPlan:
 
     gpus: Gpus
     shape: Shape
-    engines: int  # cards that play
-    learners: int  # cards that learn
+    engines: int  # cards that play; 0: others' do
+    parallel: int  # cards of one engine
+    learners: int  # cards that learn; 0: a trainer elsewhere does
     beside: bool  # each card does both
     parts: tuple[Part, ...]
     replies: int  # that an engine's memory holds at once
@@ -124,15 +127,18 @@ class _Planner:
         model = config.model_of(self._policies[0])
         self._bytes, self._on_gpu = BYTES[model.dtype if model.dtype in BYTES else "bfloat16"], model.device != "cpu"
         self._engines, self._learners, self._beside = split(config, gpus.number)
+        self._parallel = parallel_of(config)
+        # engines of one or several cards; given servers are taken to be on cards such as these
+        self._replicas = max(self._engines // self._parallel, 1) if self._engines else len(_given(config))
         self._warnings: list[str] = []
 
     def plan(self) -> RunPlan:
         """Return the plan."""
-        learner = self._learner()
+        learner = self._learner() if _learns_here(self._config) else self._copy()
         engine, replies, misfits = self._engine(learner.bytes)
-        parts = [engine, learner, self._driver()]
+        parts = [part for part in (engine, learner, self._driver()) if part.number]
         if learner.bytes > self._gpus.card.memory:
-            misfits = [f"a learner needs {learner.bytes / GB:.1f} GB"]
+            misfits = [f"a {learner.name} needs {learner.bytes / GB:.1f} GB"]
         play, bound = self._play(max(replies, 1))
         learn = self._learn()
         transfer = self._sent_bytes() / LINK
@@ -145,6 +151,7 @@ class _Planner:
             gpus=self._gpus,
             shape=self._shape,
             engines=self._engines,
+            parallel=self._parallel,
             learners=self._learners,
             beside=self._beside,
             parts=tuple(parts),
@@ -164,7 +171,8 @@ class _Planner:
         """Return the engine, how many replies it holds at once, and what does not fit.
 
         Replies are as many as have keys and values of the longest prompt and reply in what weights, adapters and 2 GB
-        of workspace leave of its share. An engine in the learner's process plays the learner's own weights.
+        of workspace leave of its share. An engine in the learner's process plays the learner's own weights. Of an
+        engine on several cards each has its part of the weights, of keys and values, and of adapters' cut sides.
         """
         vllm, memory = self._config.engine.vllm, self._gpus.card.memory
         waits = self._separate() and vllm.sleep  # gives its memory back while the other learns
@@ -172,12 +180,21 @@ class _Planner:
         if self._beside and not self._separate():
             share = min(share, memory - learner + self._bytes * self._shape.weights)
         length = self._tokens.prompt + self._tokens.longest
-        each = reply_bytes(self._shape, length, bytes_each=self._bytes, on_gpu=self._on_gpu)
+        parallel = self._parallel
+        each = reply_bytes(self._shape, length, bytes_each=self._bytes, on_gpu=self._on_gpu, cards=parallel)
         replies = max(int((share - self._least_engine()) // each), 0)
-        wanted = math.ceil(self._config.in_flight / self._engines)
+        wanted = math.ceil(self._config.in_flight / self._replicas)
         held = self._least_engine() + min(replies, wanted) * each
         misfits = []
-        if not replies:
+        if not self._engines:
+            return Part("engine", 0, 0.0, "servers of others"), replies, []
+        if self._shape.heads % parallel:
+            misfits.append(
+                f"engine.vllm_server.tensor_parallel = {parallel} does not divide the model's {self._shape.heads} heads"
+            )
+        elif self._engines < parallel:
+            misfits.append(f"an engine takes {parallel} cards, and {self._engines} would play")
+        elif not replies:
             need = (self._least_engine() + each) / GB
             misfits.append(f"an engine needs {need:.1f} GB, of which its share is {share / GB:.1f}")
         elif self._beside and self._separate() and not waits and share + learner > memory:
@@ -188,7 +205,7 @@ class _Planner:
     def _least_engine(self) -> float:
         """Return the engine's weights, adapter slots and workspace: one layer's pass of 8,192 tokens on a CPU."""
         workspace = WORKSPACE if self._on_gpu else layer_bytes(self._shape, CPU_PASS, self._bytes)
-        return self._bytes * self._shape.weights + self._slots() * self._slot_bytes() + workspace
+        return self._bytes * self._shape.weights / self._parallel + self._slots() * self._slot_bytes() + workspace
 
     def _slots(self) -> int:
         """Return the adapters that one batch mixes: as set, or all that may play at once, in a tenth of the memory."""
@@ -198,7 +215,7 @@ class _Planner:
         return slots_of(self._config, self._slot_bytes(), memory).number
 
     def _slot_bytes(self) -> int:
-        return self._bytes * self._shape.adapter_weights(self._slot_rank())
+        return self._bytes * self._shape.adapter_weights(self._slot_rank(), self._parallel)
 
     def _slot_rank(self) -> int:
         return self._config.engine.vllm.max_lora_rank if self._separate() else self._rank or 1
@@ -245,12 +262,30 @@ class _Planner:
     def _shards(self) -> int:
         return max(self._learners // _groups(self._config), 1) if self._config.optimizer.sharded else 1
 
+    def _copy(self) -> Part:
+        """Return what plays of a policy that a trainer elsewhere has: the base and the adapter that it exports.
+
+        A frozen model scores with them here, one pass at a time, where the loss has one. On a cluster they are the
+        driver's.
+        """
+        held = float(self._bytes * self._shape.weights + MASTER_BYTES * self._shape.adapter_weights(self._rank or 0))
+        held += self._copies()
+        if self._config.objective.magnet or self._config.objective.kl_reference:
+            held += self._pass(self._config.optimizer.micro_batch_tokens or LEAST_PASS)
+        return Part("copy", 1 if self._beside else 0, held if self._beside else 0.0, "weights that the trainer exports")
+
     def _driver(self) -> Part:
-        """Return the driver's main memory: its copy of each policy, with the optimiser's state unless it is sharded."""
+        """Return the driver's main memory: its copy of each policy, with the optimiser's state unless it is sharded.
+
+        Of a trainer elsewhere it has no optimiser's state either.
+        """
         state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
         if self._config.optimizer.sharded:
             state = float(self._bytes * self._shape.weights)
-        away = self._moments() if self._config.optimizer.offload and self._on_gpu else 0.0
+        if not _learns_here(self._config):
+            adapter = MASTER_BYTES * self._shape.adapter_weights(self._rank or 0)
+            state = float(self._bytes * self._shape.weights + adapter)
+        away = self._moments() if self._config.optimizer.offload and self._learners and self._on_gpu else 0.0
         note = "a copy of each policy" + (", and its moments" if away else "")
         return Part("driver (main memory)", 1, len(self._policies) * (state + away), note)
 
@@ -262,17 +297,18 @@ class _Planner:
         """Return the seconds of an iteration's matches, and what bounds them.
 
         Tokens read and written over the engines' rates at so many replies in flight; never less than the longest match,
-        whose turns are written one after another.
+        whose turns are written one after another. An engine of several cards is as fast as all of them.
         """
-        card, tokens, config = self._gpus.card, self._tokens, self._config
+        tokens, config, engines, base = self._tokens, self._config, self._replicas, self._gpus.card
+        card = base._replace(flops=base.flops * self._parallel, bandwidth=base.bandwidth * self._parallel)
         matches = sum(game.matches for game in config.games.values())
-        flight = max(min(replies, math.ceil(min(config.in_flight, matches) / self._engines)), 1)
+        flight = max(min(replies, math.ceil(min(config.in_flight, matches) / engines)), 1)
         context, turns = tokens.prompt + tokens.reply // 2, self._turns()
         step = decoding(self._shape, flight, context)
         reading = prefilling(self._shape, 64, max(tokens.prompt, 1))
-        written = turns * tokens.reply / self._engines
+        written = turns * tokens.reply / engines
         writing = self._rates.play_seconds(step, card) * written / flight
-        read = self._rates.play_seconds(reading, card) * turns * tokens.prompt / self._engines / reading.tokens
+        read = self._rates.play_seconds(reading, card) * turns * tokens.prompt / engines / reading.tokens
         longest = max(map(_turns, config.games)) * tokens.longest * self._rates.play_seconds(step, card)
         if longest > writing + read:
             return longest, "the longest match"
@@ -281,8 +317,10 @@ class _Planner:
     def _learn(self) -> float:
         """Return the seconds of an update: a pass for the old policy, and the steps', over the learners' rate.
 
-        Moments that are away come and go in every step.
+        Moments that are away come and go in every step. What a trainer elsewhere takes is its own affair: 0.
         """
+        if not self._learners:
+            return 0.0
         optimizer, card, tokens = self._config.optimizer, self._gpus.card, self._tokens
         micro = optimizer.micro_batch_tokens or LEAST_PASS
         context = tokens.prompt + tokens.reply
@@ -323,15 +361,22 @@ class _Planner:
             )
         matches = sum(game.matches for game in config.games.values())
         flight = min(config.in_flight, matches)
-        if replies and flight / self._engines > replies:
+        if replies and flight / self._replicas > replies:
+            fit = replies * self._replicas
             self._warnings.append(
-                f"{flight:,} matches in flight, of which {replies * self._engines:,} fit: the others wait; set "
-                f"in_flight = {replies * self._engines}, or roles.max_reply_tokens lower"
+                f"{flight:,} matches in flight, of which {fit:,} fit: the others wait; set in_flight = {fit}, or "
+                "roles.max_reply_tokens lower"
             )
+        if not self._learners:
+            self._warnings.append("updates are the trainer's, elsewhere: neither its memory nor its seconds are counted")
+            return
+        if not self._engines:
+            self._warnings.append("the servers of engine.vllm_server.urls are taken to be cards such as these")
+        of_cluster = "cluster.engines" if _on_cluster(config) else "engine.vllm_server.replicas"
         total = max(play, learn)
         for name, busy, setting in (
-            ("engines", play, "fewer cluster.engines and more optimizer.processes"),
-            ("learners", learn, "more cluster.engines and fewer optimizer.processes"),
+            ("engines", play, f"fewer {of_cluster} and more optimizer.processes"),
+            ("learners", learn, f"more {of_cluster} and fewer optimizer.processes"),
         ):
             if not self._beside and overlaps and busy < BUSY * total and self._gpus.number > 2:
                 self._warnings.append(f"{name} work {busy / total:.0%} of the time: set {setting}")
@@ -352,15 +397,53 @@ class _Planner:
 def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
     """Return how many cards play and learn, and whether each does both.
 
-    As the cluster's tables divide them, in proportion; without a cluster the first card plays and all learn.
+    As the cluster's tables divide them, or servers of several cards and the processes of an update, in proportion;
+    otherwise the first card plays and all learn. Where a trainer elsewhere learns, all play; where servers of others
+    play, all learn.
     """
-    cluster, processes = config.cluster, config.optimizer.processes
-    engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
-    learners = _groups(config) * processes * cluster.learner_gpus
-    if count == 1 or not engines or not learners or cluster.placement == "shared":
-        return (count, count, True) if engines else (1, min(processes, count), True)
-    playing = min(max(round(count * engines / (engines + learners)), 1), count - 1)
+    cluster, processes, each = config.cluster, config.optimizer.processes, parallel_of(config)
+    if _on_cluster(config):
+        engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
+        learners = _groups(config) * processes * cluster.learner_gpus
+    else:
+        engines, learners = _servers(config) * each, float(_groups(config) * processes)
+    if not _learns_here(config):
+        return (count if engines else 0 if _given(config) else 1), 0, not _on_cluster(config)
+    if _given(config) and not _on_cluster(config):
+        return 0, min(processes, count), False
+    if not engines:
+        return 1, min(processes, count), True
+    if count <= each or not learners or (_on_cluster(config) and cluster.placement == "shared"):
+        return count, count, True
+    playing = max(round(count * engines / (engines + learners) / each), 1) * each
+    playing -= each if playing >= count else 0
     return playing, count - playing, False
+
+
+def parallel_of(config: RunConfig) -> int:
+    """Return how many cards an engine has together."""
+    return config.engine.vllm_server.tensor_parallel if config.engine.kind == "vllm_server" else 1
+
+
+def _servers(config: RunConfig) -> int:
+    """Return how many servers are started here."""
+    ours = config.engine.kind == "vllm_server" and not config.engine.vllm_server.urls
+    return config.engine.vllm_server.replicas if ours else 0
+
+
+def _given(config: RunConfig) -> tuple[str, ...]:
+    """Return the servers of others."""
+    return config.engine.vllm_server.urls if config.engine.kind == "vllm_server" else ()
+
+
+def _on_cluster(config: RunConfig) -> bool:
+    """Return whether the cluster's tables give GPUs to engines."""
+    return bool(config.cluster.engine_gpus)
+
+
+def _learns_here(config: RunConfig) -> bool:
+    """Return whether policies learn on these cards, and not with a trainer elsewhere."""
+    return family("trainers")[config.trainer.kind].make is None
 
 
 def _turns(game: str) -> float:
@@ -395,6 +478,15 @@ def _changes(config: RunConfig) -> Iterator[_Change]:
         if tenths / 10 != vllm.gpu_memory_utilization:
             other = vllm.model_copy(update={"gpu_memory_utilization": tenths / 10})
             yield _Change(f"engine.vllm.gpu_memory_utilization = {tenths / 10}", of("engine", vllm=other))
+    servers = config.engine.vllm_server
+    if _servers(config) and servers.tensor_parallel < 8:
+        twice = {"tensor_parallel": 2 * servers.tensor_parallel, "replicas": max(servers.replicas // 2, 1)}
+        said = " and ".join(
+            f"engine.vllm_server.{n} = {v}" for n, v in twice.items() if v != getattr(servers, n)
+        )
+        yield _Change(said, of("engine", vllm_server=servers.model_copy(update=twice)))
+    if not _learns_here(config):
+        return
     if optimizer.micro_batch_tokens > 2048:
         yield _Change("optimizer.micro_batch_tokens = 2048", of("optimizer", micro_batch_tokens=2048))
     if not optimizer.checkpointing and config.roles.reply == "free":
@@ -453,26 +545,36 @@ def plan_here(config: RunConfig, shape: Shape) -> RunPlan | None:
     if card is None:
         return None
     cluster, processes = config.cluster, config.optimizer.processes
-    engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
-    asked = math.ceil(engines + _groups(config) * processes * cluster.learner_gpus) if engines else processes
-    return plan(config, shape, Gpus(max(asked, 1), card))
+    learners = _groups(config) * processes if _learns_here(config) else 0
+    if _on_cluster(config):
+        asked = (cluster.engines or cluster.workers) * cluster.engine_gpus + learners * cluster.learner_gpus
+    else:
+        asked = float(_servers(config) * parallel_of(config) + (processes if learners else 0))
+    return plan(config, shape, Gpus(max(math.ceil(asked), 1), card))
 
 
 def side_by_side(plans: Sequence[RunPlan]) -> list[tuple[str, list[str]]]:
     """Return the rows of a table with a column for each plan."""
     rows: list[tuple[str, Callable[[RunPlan], str]]] = [
-        ("cards that play", lambda p: f"{p.engines}{' (and learn)' if p.beside else ''}"),
-        ("cards that learn", lambda p: str(p.learners)),
+        ("cards that play", _playing),
+        ("cards that learn", lambda p: str(p.learners or "others'")),
         *((f"{part.name}, GB", _part(index)) for index, part in enumerate(plans[0].parts)),
         ("replies in flight an engine", lambda p: f"{p.replies:,}"),
         ("play, s", lambda p: f"{p.play:,.0f}"),
-        ("learn, s", lambda p: f"{p.learn:,.0f}"),
+        ("learn, s", lambda p: f"{p.learn:,.0f}" if p.learners else "not counted"),
         ("weights to engines, s", lambda p: f"{p.transfer:,.1f}"),
         ("driver, s", lambda p: f"{p.driver:,.0f}"),
         ("an iteration, s", lambda p: f"{p.seconds:,.0f}" if p.fits else "does not fit"),
         ("bound by", lambda p: p.bound if p.fits else "memory"),
     ]
     return [(name, [value(plan) for plan in plans]) for name, value in rows]
+
+
+def _playing(plan: RunPlan) -> str:
+    if not plan.engines:
+        return "others'"
+    together = f" ({plan.engines // plan.parallel} x {plan.parallel})" if plan.parallel > 1 else ""
+    return f"{plan.engines}{together}{' (and learn)' if plan.beside and plan.learners else ''}"
 
 
 def _part(index: int) -> Callable[[RunPlan], str]:
