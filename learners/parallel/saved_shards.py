@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from safetensors import SafetensorError
 from torch import Tensor
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from games.common.errors import UsageError
 from learners.parallel.streamed_file import TensorLayout
+
+if TYPE_CHECKING:  # it is slow to import
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 FILE_BYTES = 1 << 28  # of whole tensors in a file at most, unless one is larger: a file is made in memory
 TIMEOUT = timedelta(days=7)  # a process waits for the slowest disk
@@ -42,13 +42,15 @@ class PartWriter:
     def begin(self, name: str, folder: Path, tensors: Mapping[str, Tensor]) -> Future[None]:
         """Copy this process's tensors to main memory, and write them to a folder meanwhile.
 
-        The result is there when all processes have written; it raises ``CheckpointException`` if one could not.
+        The result is there when all processes have written (``wait_for``).
         """
+        import torch.distributed.checkpoint as dcp
+
         self._wait(name)
         if name not in self._groups:
             self._groups[name] = dist.new_group(backend="gloo", timeout=TIMEOUT)
         folder.mkdir(exist_ok=True)
-        writer = HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
+        writer = dcp.HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
         begun = dcp.async_save(dict(tensors), storage_writer=writer, process_group=self._groups[name])
         self._writing[name] = cast("Future[None]", begun)
         return self._writing[name]
@@ -74,16 +76,28 @@ def _files(tensors: Mapping[str, Tensor]) -> dict[str, int]:
     return numbers
 
 
-def error_of(failed: CheckpointException) -> Exception:
+def wait_for(writing: Future[None]) -> None:
+    """Wait until all processes have written. Raises OSError or RuntimeError if one could not."""
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    try:
+        writing.result()
+    except CheckpointException as failed:  # not an Exception
+        raise _error_of(failed) from None
+
+
+def _error_of(failed: CheckpointException) -> Exception:
     """Return the error of the first process that could not write or read its part."""
     rank, (error, _) = min(failed.failures.items(), key=lambda item: item[0])
     if isinstance(error, OSError):
         return error
-    return RuntimeError(f"process {rank} could not write its part of the state: {error}")
+    return RuntimeError(f"process {rank} had no success with its part of a state: {error}")
 
 
 def layouts_of(folder: Path) -> dict[str, TensorLayout]:
     """Return the tensors whose parts are in a folder, by name. Raises UsageError unless the parts make them whole."""
+    from torch.distributed.checkpoint import HuggingFaceStorageReader
+
     try:
         found = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
         layouts = {name: _whole(cast("TensorStorageMetadata", parts)) for name, parts in found.items()}
@@ -122,9 +136,12 @@ def read_parts(folder: Path, targets: Mapping[str, Tensor], *, together: bool) -
 
     ``together``: all processes of the default group read their shards, at the same time.
     """
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException
+
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-            dcp.load(dict(targets), storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=not together)
+            dcp.load(dict(targets), storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=not together)
     except CheckpointException as failed:
-        raise UsageError(f"{folder} cannot be read: {error_of(failed)}. {_REMEDY}") from failed
+        raise UsageError(f"{folder} cannot be read: {_error_of(failed)}. {_REMEDY}") from failed

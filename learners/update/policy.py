@@ -438,6 +438,17 @@ class Policy:
             self._saved_elsewhere = now, self.waist.trainer.save(f"{self.name}-{self.updates:06d}")
         return self._saved_elsewhere[1]
 
+    def keep_elsewhere(self, files: Iterable[Path]) -> None:
+        """Let a trainer elsewhere forget the states that none of these files, which ``save`` wrote, names."""
+        if self.waist is None:
+            return
+        named = set()
+        for path in files:
+            with _opened(path) as file:
+                if "trainer" in file.keys():  # noqa: SIM118
+                    named.add(bytes(file.get_tensor("trainer").tolist()).decode(errors="replace"))
+        self.waist.trainer.keep_only(named)
+
     def _load_elsewhere(self, saved: str, origin: str) -> None:
         """Let the trainer go back to what it kept, and compare its weights with those of ``origin``."""
         assert self.waist is not None

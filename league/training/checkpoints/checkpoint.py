@@ -18,13 +18,13 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial as partial_call
 from pathlib import Path
 
 from pydantic import TypeAdapter
-from torch.distributed.checkpoint.api import CheckpointException
 
 from arena.lm.language_model import LanguageModel
 from arena.replays import (
@@ -35,7 +35,7 @@ from arena.replays import (
     request_to_record,
     save_episodes,
 )
-from games.common.errors import DamagedFile
+from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write, sync_folder, sync_tree
 from games.common.sqlite_file import ForeignFile
 from league.config import RunConfig
@@ -44,11 +44,11 @@ from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.results.ratings import Ratings
 from league.population.storage.immutable_folder import check_manifest, write_manifest
 from league.population.storage.population import Population
-from league.population.storage.run_dir import DISTILLED, STATE_FOLDER
+from league.population.storage.run_dir import DISTILLED, SET_ASIDE, STATE_FOLDER
 from league.training.checkpoints.learner_checkpoint import PENDING, read_pending, read_policies, write_policies
 from league.training.checkpoints.run_state import Checkpoint, RunState, StreamBatch, new_state
 from league.training.starts.pool import POOL_FILE, StartPool
-from learners.parallel.saved_shards import error_of
+from learners.parallel.saved_shards import wait_for
 from learners.update.policy import Policy
 
 RECORDS_FILE = "records.sqlite"  # of a run with learner processes
@@ -88,7 +88,7 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int, then: Callable[[]
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    complete = partial_call(_complete, run_dir, partial, folder, keep, writing, then)
+    complete = partial_call(_complete, run_dir, state.policies, partial, folder, keep, writing, then)
     if writing:
         beside = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         state.saving = beside.submit(complete)
@@ -105,15 +105,18 @@ def finish_checkpoint(state: RunState) -> None:
 
 
 def _complete(
-    run_dir: Path, partial: Path, folder: Path, keep: int, writing: Sequence[Future[None]], then: Callable[[], None]
+    run_dir: Path,
+    policies: Mapping[str, Policy],
+    partial: Path,
+    folder: Path,
+    keep: int,
+    writing: Sequence[Future[None]],
+    then: Callable[[], None],
 ) -> None:
     """Let a checkpoint appear when all its parts are written."""
     try:
         for part in writing:
-            try:
-                part.result()
-            except CheckpointException as failed:
-                raise error_of(failed) from None
+            wait_for(part)
         write_manifest(partial)
         sync_tree(partial)
         partial.rename(folder)
@@ -122,6 +125,11 @@ def _complete(
         raise
     sync_folder(folder.parent)
     _remove_stale(run_dir, math.inf, keep)
+    for name, policy in policies.items():
+        with suppress(UsageError):  # a damaged file may name any state
+            policy.keep_elsewhere(
+                path for place in (STATE_FOLDER, SET_ASIDE) for path in (run_dir / place).glob(f"**/{name}.safetensors")
+            )
     then()
 
 
