@@ -44,14 +44,15 @@ class PartWriter:
 
         The result is there when all processes have written (``wait_for``).
         """
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+        from torch.distributed.checkpoint.state_dict_saver import async_save
 
         self._wait(name)
         if name not in self._groups:
             self._groups[name] = dist.new_group(backend="gloo", timeout=TIMEOUT)
         folder.mkdir(exist_ok=True)
-        writer = dcp.HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
-        begun = dcp.async_save(dict(tensors), storage_writer=writer, process_group=self._groups[name])
+        writer = HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
+        begun = async_save(dict(tensors), storage_writer=writer, process_group=self._groups[name])
         self._writing[name] = cast("Future[None]", begun)
         return self._writing[name]
 
@@ -96,7 +97,7 @@ def _error_of(failed: CheckpointException) -> Exception:
 
 def layouts_of(folder: Path) -> dict[str, TensorLayout]:
     """Return the tensors whose parts are in a folder, by name. Raises UsageError unless the parts make them whole."""
-    from torch.distributed.checkpoint import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
     try:
         found = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
@@ -136,12 +137,13 @@ def read_parts(folder: Path, targets: Mapping[str, Tensor], *, together: bool) -
 
     ``together``: all processes of the default group read their shards, at the same time.
     """
-    import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
 
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-            dcp.load(dict(targets), storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=not together)
+            load(dict(targets), storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=not together)
     except CheckpointException as failed:
         raise UsageError(f"{folder} cannot be read: {_error_of(failed)}. {_REMEDY}") from failed

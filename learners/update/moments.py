@@ -36,14 +36,13 @@ class AwayMoments:
         for parameter in gradients:
             parameter.grad = None
         while gradients:
-            parameter, gradient = gradients.popitem()
-            parameter.grad = gradient
+            parameter, parameter.grad = gradients.popitem()
             state = self._optimizer.state.get(parameter, {})
             for name in MOMENTS:
                 if name in state:
                     state[name] = _like(state[name], _own(state[name]).to(parameter.device))
             self._optimizer.step()
-            parameter.grad = gradient = None
+            parameter.grad = None
             self.put_away(parameter)
 
     def put_away(self, parameter: Parameter) -> None:
@@ -97,8 +96,9 @@ def _mapped(size: int, folder: Path) -> mmap.mmap:
 
 def _own(tensor: Tensor) -> Tensor:
     """Return what this process has of a tensor."""
-    local: Tensor = tensor.detach().to_local() if isinstance(tensor, DTensor) else tensor.detach()
-    return local
+    held: Any = tensor.detach()
+    own: Tensor = held.to_local() if isinstance(held, DTensor) else held
+    return own
 
 
 def _like(tensor: Tensor, own: Tensor) -> Tensor:
@@ -106,4 +106,4 @@ def _like(tensor: Tensor, own: Tensor) -> Tensor:
     if not isinstance(tensor, DTensor):
         return own
     spec: Any = tensor._spec
-    return DTensor(own, spec, requires_grad=False)  # type: ignore[call-arg]  # as FSDP makes its shards
+    return DTensor(own, spec, requires_grad=False)  # as FSDP makes its shards

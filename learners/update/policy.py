@@ -411,11 +411,8 @@ class Policy:
                 saved_elsewhere = bytes(tensor.tolist()).decode(errors="replace")
             elif kind == "entropy_mean":
                 self.entropy_means[name] = float(tensor)
-            elif kind in STATE[self._optimizer_name] and name in self.parameters:  # another optimiser's is ignored
-                parameter = self.parameters[name]
-                self.optimizer.state[parameter][kind] = self._moment(kind, tensor, parameter)
-                if self._away is not None:
-                    self._away.put_away(parameter)
+            else:
+                self._load_moment(kind, name, tensor)
         for key, lacking in wanted.items():
             _copy_into(lacking, None, key, origin)
         self._masters.copy_to_model()
@@ -466,6 +463,14 @@ class Policy:
                 "saved with them. One of them was changed afterwards; go back to an older checkpoint (--from)."
             )
         self._saved_elsewhere = (self.updates, self.resets), saved
+
+    def _load_moment(self, kind: str, name: str, saved: Tensor) -> None:
+        """Load a weight's moment, if it is one of the optimiser's."""
+        if kind in STATE[self._optimizer_name] and name in self.parameters:  # another optimiser's is ignored
+            parameter = self.parameters[name]
+            self.optimizer.state[parameter][kind] = self._moment(kind, saved, parameter)
+            if self._away is not None:
+                self._away.put_away(parameter)
 
     def _moment(self, name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
         """Return a saved moment as the optimiser needs it: on the parameter's device.

@@ -1,4 +1,4 @@
-"""Moments that are away between steps: the same steps, to the last bit, and a place that is not the process's memory."""
+"""Moments that are away between steps: the same steps, to the last bit, and none of the process's memory."""
 
 import gc
 import os

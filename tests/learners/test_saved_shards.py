@@ -55,7 +55,7 @@ def test_parts_are_read_whole(tmp_path):
 
 def offset(name, rows):
     """Return the offsets of the second process, one of them another."""
-    offsets = {n: {"saved_offsets": [CUTS[n] if n in CUTS else 0] * min(t.dim(), 1)} for n, t in WHOLE.items()}
+    offsets = {n: {"saved_offsets": [CUTS.get(n, 0)] * min(t.dim(), 1)} for n, t in WHOLE.items()}
     for n, tensor in WHOLE.items():
         offsets[n]["saved_offsets"] += [0] * (tensor.dim() - 1) if tensor.dim() else []
     if rows is None:

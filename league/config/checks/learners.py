@@ -126,8 +126,8 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
         )
     if optimizer.offload and optimizer.name == "adamw8bit":
         raise UsageError(
-            "optimizer.offload moves the moments of optimizer.name = 'adamw' away, and adamw8bit has others. Set one of "
-            "them: optimizer.offload = false, or optimizer.name = 'adamw'."
+            "optimizer.offload moves the moments of optimizer.name = 'adamw' away, and adamw8bit has others. Set one "
+            "of them: optimizer.offload = false, or optimizer.name = 'adamw'."
         )
     adding = (  # the feature, whether it is on, and how to turn it off
         (f"imitation.weight = {config.imitation.weight:g}", config.imitation.weight, "imitation.weight = 0"),

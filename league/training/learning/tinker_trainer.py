@@ -118,8 +118,8 @@ class TinkerTrainer:
     def save(self, name: str) -> str:
         """See ``Trainer``."""
         client = self._opened()
-        kept = None if self._settings.days is None else self._settings.days * 24 * HOUR
-        saved = self._wait(lambda: client.save_state(name, ttl_seconds=kept, overwrite=True), "save its state")
+        seconds = None if self._settings.days is None else self._settings.days * 24 * HOUR
+        saved = self._wait(lambda: client.save_state(name, ttl_seconds=seconds, overwrite=True), "save its state")
         path = str(saved.path)
         if path not in (kept := self._kept()):
             self._write_kept([*kept, path])
@@ -132,7 +132,7 @@ class TinkerTrainer:
         kept = self._kept()
         left = [path for path in kept if path in paths]
         doomed = [path for path in kept if path not in paths]
-        rest = RestClient(base_url=self._url or None) if doomed else None
+        rest: Any = RestClient(base_url=self._url or None) if doomed else None
         while doomed:
             try:
                 self._wait(partial(rest.delete_checkpoint_from_tinker_path, doomed[0]), "delete an older state")

@@ -56,7 +56,6 @@ from league.training.checkpoints.run_state import Checkpoint
 from league.training.starts.pool import POOL_FILE
 
 
-
 @contextmanager
 def telling_what_to_do(run_dir: Path) -> Iterator[None]:
     """Add to the error of a damaged file what can be done about it."""

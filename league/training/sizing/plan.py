@@ -7,7 +7,7 @@ What is not known before a run is assumed, and said so: the tokens of prompts an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,11 +24,12 @@ from arena.roofline import (
     state_bytes,
     updating,
 )
-from games.common.registry import family
 from games.registry import make_game
 from league.config import RunConfig
 from league.population.players.adapter_slots import BYTES, at_once, slots_of
+from league.training.sizing.cards import given, groups, learns_here, on_cluster, parallel_of, servers_of, split, trained
 from league.training.sizing.facts import ASSUMED_RATES, Gpus, Rates, this_machine
+from league.training.sizing.mending import changes_of
 
 GB = 1e9
 WORKSPACE = 2e9  # bytes that an engine's kernels and CUDA take on a GPU, assumed
@@ -121,7 +122,7 @@ class _Planner:
 
     def __init__(self, config: RunConfig, shape: Shape, gpus: Gpus, rates: Rates, tokens: Tokens) -> None:
         self._config, self._shape, self._gpus, self._rates, self._tokens = config, shape, gpus, rates, tokens
-        self._policies = _trained(config)
+        self._policies = trained(config)
         first = config.policy(self._policies[0])
         self._rank = first.rank if first.adapted else None
         model = config.model_of(self._policies[0])
@@ -129,12 +130,12 @@ class _Planner:
         self._engines, self._learners, self._beside = split(config, gpus.number)
         self._parallel = parallel_of(config)
         # engines of one or several cards; given servers are taken to be on cards such as these
-        self._replicas = max(self._engines // self._parallel, 1) if self._engines else len(_given(config))
+        self._replicas = max(self._engines // self._parallel, 1) if self._engines else len(given(config))
         self._warnings: list[str] = []
 
     def plan(self) -> RunPlan:
         """Return the plan."""
-        learner = self._learner() if _learns_here(self._config) else self._copy()
+        learner = self._learner() if learns_here(self._config) else self._copy()
         engine, replies, misfits = self._engine(learner.bytes)
         parts = [part for part in (engine, learner, self._driver()) if part.number]
         if learner.bytes > self._gpus.card.memory:
@@ -260,7 +261,7 @@ class _Planner:
         return each * (bool(objective.magnet) + reference + 2 * means)
 
     def _shards(self) -> int:
-        return max(self._learners // _groups(self._config), 1) if self._config.optimizer.sharded else 1
+        return max(self._learners // groups(self._config), 1) if self._config.optimizer.sharded else 1
 
     def _copy(self) -> Part:
         """Return what plays of a policy that a trainer elsewhere has: the base and the adapter that it exports.
@@ -282,7 +283,7 @@ class _Planner:
         state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
         if self._config.optimizer.sharded:
             state = float(self._bytes * self._shape.weights)
-        if not _learns_here(self._config):
+        if not learns_here(self._config):
             adapter = MASTER_BYTES * self._shape.adapter_weights(self._rank or 0)
             state = float(self._bytes * self._shape.weights + adapter)
         away = self._moments() if self._config.optimizer.offload and self._learners and self._on_gpu else 0.0
@@ -368,11 +369,13 @@ class _Planner:
                 "roles.max_reply_tokens lower"
             )
         if not self._learners:
-            self._warnings.append("updates are the trainer's, elsewhere: neither its memory nor its seconds are counted")
+            self._warnings.append(
+                "updates are the trainer's, elsewhere: neither its memory nor its seconds are counted"
+            )
             return
         if not self._engines:
             self._warnings.append("the servers of engine.vllm_server.urls are taken to be cards such as these")
-        of_cluster = "cluster.engines" if _on_cluster(config) else "engine.vllm_server.replicas"
+        of_cluster = "cluster.engines" if on_cluster(config) else "engine.vllm_server.replicas"
         total = max(play, learn)
         for name, busy, setting in (
             ("engines", play, f"fewer {of_cluster} and more optimizer.processes"),
@@ -394,58 +397,6 @@ class _Planner:
             )
 
 
-def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
-    """Return how many cards play and learn, and whether each does both.
-
-    As the cluster's tables divide them, or servers of several cards and the processes of an update, in proportion;
-    otherwise the first card plays and all learn. Where a trainer elsewhere learns, all play; where servers of others
-    play, all learn.
-    """
-    cluster, processes, each = config.cluster, config.optimizer.processes, parallel_of(config)
-    if _on_cluster(config):
-        engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
-        learners = _groups(config) * processes * cluster.learner_gpus
-    else:
-        engines, learners = _servers(config) * each, float(_groups(config) * processes)
-    if not _learns_here(config):
-        return (count if engines else 0 if _given(config) else 1), 0, not _on_cluster(config)
-    if _given(config) and not _on_cluster(config):
-        return 0, min(processes, count), False
-    if not engines:
-        return 1, min(processes, count), True
-    if count <= each or not learners or (_on_cluster(config) and cluster.placement == "shared"):
-        return count, count, True
-    playing = max(round(count * engines / (engines + learners) / each), 1) * each
-    playing -= each if playing >= count else 0
-    return playing, count - playing, False
-
-
-def parallel_of(config: RunConfig) -> int:
-    """Return how many cards an engine has together."""
-    return config.engine.vllm_server.tensor_parallel if config.engine.kind == "vllm_server" else 1
-
-
-def _servers(config: RunConfig) -> int:
-    """Return how many servers are started here."""
-    ours = config.engine.kind == "vllm_server" and not config.engine.vllm_server.urls
-    return config.engine.vllm_server.replicas if ours else 0
-
-
-def _given(config: RunConfig) -> tuple[str, ...]:
-    """Return the servers of others."""
-    return config.engine.vllm_server.urls if config.engine.kind == "vllm_server" else ()
-
-
-def _on_cluster(config: RunConfig) -> bool:
-    """Return whether the cluster's tables give GPUs to engines."""
-    return bool(config.cluster.engine_gpus)
-
-
-def _learns_here(config: RunConfig) -> bool:
-    """Return whether policies learn on these cards, and not with a trainer elsewhere."""
-    return family("trainers")[config.trainer.kind].make is None
-
-
 def _turns(game: str) -> float:
     """Return the turns of a match, of all seats: the most, as matches end with the longest."""
     return float(make_game(game).spec.max_turns)
@@ -457,63 +408,13 @@ def _weights(config: RunConfig) -> float:
     return float(sum(getattr(config.matchmaking, rule) for rule in SharesConfig.model_fields))
 
 
-class _Change(NamedTuple):
-    """A setting that may let a run fit."""
-
-    sentence: str
-    apply: Callable[[RunConfig], RunConfig]
-
-
-def _changes(config: RunConfig) -> Iterator[_Change]:
-    """Yield settings that take less memory, the ones that cost least first."""
-
-    def of(table: str, **values: object) -> Callable[[RunConfig], RunConfig]:
-        def apply(config: RunConfig) -> RunConfig:
-            return config.model_copy(update={table: getattr(config, table).model_copy(update=values)})
-
-        return apply
-
-    optimizer, vllm = config.optimizer, config.engine.vllm
-    for tenths in range(9, 1, -1) if not config.engine.in_process else ():
-        if tenths / 10 != vllm.gpu_memory_utilization:
-            other = vllm.model_copy(update={"gpu_memory_utilization": tenths / 10})
-            yield _Change(f"engine.vllm.gpu_memory_utilization = {tenths / 10}", of("engine", vllm=other))
-    servers = config.engine.vllm_server
-    if _servers(config) and servers.tensor_parallel < 8:
-        twice = {"tensor_parallel": 2 * servers.tensor_parallel, "replicas": max(servers.replicas // 2, 1)}
-        said = " and ".join(
-            f"engine.vllm_server.{n} = {v}" for n, v in twice.items() if v != getattr(servers, n)
-        )
-        yield _Change(said, of("engine", vllm_server=servers.model_copy(update=twice)))
-    if not _learns_here(config):
-        return
-    if optimizer.micro_batch_tokens > 2048:
-        yield _Change("optimizer.micro_batch_tokens = 2048", of("optimizer", micro_batch_tokens=2048))
-    if not optimizer.checkpointing and config.roles.reply == "free":
-        yield _Change("optimizer.checkpointing = true", of("optimizer", checkpointing=True))
-    if optimizer.processes > 1 and not optimizer.sharded and config.roles.reply == "free":
-        yield _Change("optimizer.sharded = true", of("optimizer", sharded=True))
-    if not optimizer.offload and optimizer.name == "adamw":
-        yield _Change("optimizer.offload = true", of("optimizer", offload=True))
-    trained = [name for name in config.policies if not config.policy(name).adapted] or ["main"]
-    lora = {n: config.policy(n).model_copy(update={"weights": "lora", "rank": 32}) for n in trained}
-    if not all(config.policy(name).adapted for name in config.policies) or not config.policies:
-
-        def adapted(config: RunConfig) -> RunConfig:
-            ranked = of("engine", vllm=config.engine.vllm.model_copy(update={"max_lora_rank": 32}))
-            engine = ranked(config).engine
-            return config.model_copy(update={"policies": {**config.policies, **lora}, "engine": engine})
-
-        yield _Change(f"policies.{trained[0]}.weights = 'lora'", adapted)
-
-
 def _with_mending(made: RunPlan, config: RunConfig, shape: Shape, gpus: Gpus, tokens: Tokens) -> RunPlan:
     """Return a plan that does not fit with the settings that would let it, if there are any: one, or several."""
 
     def fits(changed: RunConfig) -> bool:
         return _Planner(changed, shape, gpus, made.rates, tokens).plan().fits
 
-    changes = list(_changes(config))
+    changes = list(changes_of(config))
     settings = next(([change.sentence] for change in changes if fits(change.apply(config))), [])
     memory = [change for change in changes if not change.sentence.startswith("engine.")]
     changed, several = config, list[str]()
@@ -529,27 +430,17 @@ def _with_mending(made: RunPlan, config: RunConfig, shape: Shape, gpus: Gpus, to
     return replace(made, misfits=tuple(f"{sentence}, and a card has {card}: {advice}" for sentence in made.misfits))
 
 
-def _trained(config: RunConfig) -> list[str]:
-    return [name for name in config.policies if not config.policy(name).frozen] or ["main"]
-
-
-def _groups(config: RunConfig) -> int:
-    """Return how many learners there are, each of ``optimizer.processes`` processes: policies may learn apart."""
-    apart = config.async_learners.processes
-    return len(apart) if isinstance(apart, dict) else len(_trained(config)) if apart == "each" else 1
-
-
 def plan_here(config: RunConfig, shape: Shape) -> RunPlan | None:
     """Return a run's plan on the cards that it asks for, each like this machine's; None where those are not known."""
     card = this_machine(config.model.device)
     if card is None:
         return None
     cluster, processes = config.cluster, config.optimizer.processes
-    learners = _groups(config) * processes if _learns_here(config) else 0
-    if _on_cluster(config):
+    learners = groups(config) * processes if learns_here(config) else 0
+    if on_cluster(config):
         asked = (cluster.engines or cluster.workers) * cluster.engine_gpus + learners * cluster.learner_gpus
     else:
-        asked = float(_servers(config) * parallel_of(config) + (processes if learners else 0))
+        asked = float(servers_of(config) * parallel_of(config) + (processes if learners else 0))
     return plan(config, shape, Gpus(max(math.ceil(asked), 1), card))
 
 

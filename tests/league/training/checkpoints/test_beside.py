@@ -41,12 +41,11 @@ class Parts:
 def begun(tmp_path):
     """Return a state after two iterations, the second of which is being saved, and its policy."""
     (tmp_path / STATE_FOLDER).mkdir()
-    state, parts = new_state(CONFIG, tmp_path, {}), Parts()
+    state, parts, played = new_state(CONFIG, tmp_path, {}), Parts(), PlayedMatches(tmp_path)
     for iteration in (1, 2):
         state.iteration = iteration
         save_ratings(tmp_path, state)
         state.policies = {"main": parts} if iteration == 2 else {}
-        played = PlayedMatches(tmp_path)
         played.keep(iteration, [])
         save_checkpoint(tmp_path, state, 1, lambda: played.forget(2))
     yield state, parts

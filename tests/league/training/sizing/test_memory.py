@@ -51,7 +51,7 @@ def test_each_of_two_processes_holds_half_and_what_is_predicted(offload, tmp_pat
     layer and the table of embeddings, their gradients, and what the pass keeps.
     """
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     words = [memory_of_shards.__file__, str(tmp_path), *(["offload"] if offload else [])]
     subprocess.run([sys.executable, *words], env=environment, check=True)
     shape = memory_of_shards.SHAPE

@@ -8,8 +8,9 @@ from arena.roofline import CARDS, KNOWN, QWEN3_4B, Card, Shape, decoding, updati
 from games.common.errors import UsageError
 from league.cli import main
 from league.config.load import load
+from league.training.sizing.cards import split
 from league.training.sizing.facts import Gpus, parse_gpus, read_rates, shape_of
-from league.training.sizing.plan import plan, plan_here, split
+from league.training.sizing.plan import plan, plan_here
 
 H100 = CARDS[2]
 FULL = ["policies.main.weights=full", "model.source=Qwen/Qwen3-8B"]
