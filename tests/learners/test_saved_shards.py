@@ -65,7 +65,7 @@ def offset(name, rows):
     return offsets
 
 
-@pytest.mark.parametrize("rows", [[4, 0], [2, 0], [0, 0], [3, 1], [10**12, 0], [-1, 0], ["3", 0], None])
+@pytest.mark.parametrize("rows", [[4, 0], [2, 0], [0, 0], [3, 1], [3, -1], [10**12, 0], [-1, 0], ["3", 0], None])
 def test_parts_that_do_not_follow_one_another_are_refused(rows, tmp_path):
     """A hole would be filled with whatever the memory holds, or ask for a terabyte."""
     folder = write(tmp_path / "main.safetensors")
@@ -75,6 +75,14 @@ def test_parts_that_do_not_follow_one_another_are_refused(rows, tmp_path):
         layouts_of(folder)
     save(folder, 1, parts, offset("weights/a", [3, 0]))
     assert layouts_of(folder)["weights/a"].shape == (5, 3), "and nothing else was wrong"
+
+
+def test_a_hole_beside_an_overlap_is_refused(tmp_path):
+    """Rows 0 to 2, 1 to 2 and 5 to 6 are seven, as many as there are."""
+    for rank, (start, rows) in enumerate([(0, 3), (1, 2), (5, 2)]):
+        save(tmp_path, rank, {"weights/a": torch.ones(rows, 3)}, {"weights/a": {"saved_offsets": [start, 0]}})
+    with pytest.raises(UsageError, match="lacks a part of weights/a"):
+        layouts_of(tmp_path)
 
 
 def test_a_part_that_is_missing_or_cut_off_is_refused(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from games.common.registry import family
 from league.config import RunConfig
+from league.population.players.model_engine import ServerSpread, engine_kind
 
 
 def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
@@ -13,15 +14,16 @@ def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
     otherwise the first card plays and all learn. Where a trainer elsewhere learns, all play; where servers of others
     play, all learn.
     """
-    cluster, processes, each = config.cluster, config.optimizer.processes, parallel_of(config)
+    cluster, processes, spread = config.cluster, config.optimizer.processes, spread_of(config)
+    each = spread.cards
     if on_cluster(config):
         engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
         learners = groups(config) * processes * cluster.learner_gpus
     else:
-        engines, learners = servers_of(config) * each, float(groups(config) * processes)
+        engines, learners = spread.started * each, float(groups(config) * processes)
     if not learns_here(config):
-        return (count if engines else 0 if given(config) else 1), 0, not on_cluster(config)
-    if given(config) and not on_cluster(config):
+        return (count if engines else 0 if spread.given else 1), 0, not on_cluster(config)
+    if spread.given and not on_cluster(config):
         return 0, min(processes, count), False
     if not engines:
         return 1, min(processes, count), True
@@ -32,20 +34,10 @@ def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
     return playing, count - playing, False
 
 
-def parallel_of(config: RunConfig) -> int:
-    """Return how many cards an engine has together."""
-    return config.engine.vllm_server.tensor_parallel if config.engine.kind == "vllm_server" else 1
-
-
-def servers_of(config: RunConfig) -> int:
-    """Return how many servers are started here."""
-    ours = config.engine.kind == "vllm_server" and not config.engine.vllm_server.urls
-    return config.engine.vllm_server.replicas if ours else 0
-
-
-def given(config: RunConfig) -> tuple[str, ...]:
-    """Return the servers of others."""
-    return config.engine.vllm_server.urls if config.engine.kind == "vllm_server" else ()
+def spread_of(config: RunConfig) -> ServerSpread:
+    """Return how the engine is spread over servers and cards."""
+    kind = engine_kind(config)
+    return ServerSpread() if kind.spread is None else kind.spread(config)
 
 
 def on_cluster(config: RunConfig) -> bool:

@@ -27,9 +27,9 @@ from arena.roofline import (
 from games.registry import make_game
 from league.config import RunConfig
 from league.population.players.adapter_slots import BYTES, at_once, slots_of
-from league.training.sizing.cards import given, groups, learns_here, on_cluster, parallel_of, servers_of, split, trained
+from league.training.sizing.cards import groups, learns_here, on_cluster, split, spread_of, trained
 from league.training.sizing.facts import ASSUMED_RATES, Gpus, Rates, this_machine
-from league.training.sizing.mending import changes_of
+from league.training.sizing.mending import mendings_of
 
 GB = 1e9
 WORKSPACE = 2e9  # bytes that an engine's kernels and CUDA take on a GPU, assumed
@@ -128,9 +128,9 @@ class _Planner:
         model = config.model_of(self._policies[0])
         self._bytes, self._on_gpu = BYTES[model.dtype if model.dtype in BYTES else "bfloat16"], model.device != "cpu"
         self._engines, self._learners, self._beside = split(config, gpus.number)
-        self._parallel = parallel_of(config)
+        self._parallel = spread_of(config).cards
         # engines of one or several cards; given servers are taken to be on cards such as these
-        self._replicas = max(self._engines // self._parallel, 1) if self._engines else len(given(config))
+        self._replicas = max(self._engines // self._parallel, 1) if self._engines else spread_of(config).given
         self._warnings: list[str] = []
 
     def plan(self) -> RunPlan:
@@ -415,7 +415,7 @@ def _with_mending(made: RunPlan, config: RunConfig, shape: Shape, gpus: Gpus, to
     def fits(changed: RunConfig) -> bool:
         return _Planner(changed, shape, gpus, made.rates, tokens).plan().fits
 
-    changes = list(changes_of(config))
+    changes = list(mendings_of(config))
     settings = next(([change.sentence] for change in changes if fits(change.apply(config))), [])
     memory = [change for change in changes if not change.sentence.startswith("engine.")]
     changed, several = config, list[str]()
@@ -441,7 +441,7 @@ def plan_here(config: RunConfig, shape: Shape) -> RunPlan | None:
     if on_cluster(config):
         asked = (cluster.engines or cluster.workers) * cluster.engine_gpus + learners * cluster.learner_gpus
     else:
-        asked = float(servers_of(config) * parallel_of(config) + (processes if learners else 0))
+        asked = float(spread_of(config).started * spread_of(config).cards + (processes if learners else 0))
     return plan(config, shape, Gpus(max(math.ceil(asked), 1), card))
 
 
