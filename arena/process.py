@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import time
@@ -12,6 +13,7 @@ import torch
 
 ROWS, WIDTH, PRODUCTS, REPEATS = 256, 512, 4, 5  # of the measurement of threads: about 3 ms a product on one core
 NEARLY = 1.1
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 
 
 def available_cores() -> int:
@@ -55,6 +57,18 @@ def measured_threads(cores: int) -> int:
 def fewest_nearly_best(seconds: Mapping[int, float]) -> int:
     """Return the fewest threads that take at most ``NEARLY`` of the least seconds."""
     return min(threads for threads, taken in seconds.items() if taken <= NEARLY * min(seconds.values()))
+
+
+def give_memory_back(size: int = 1 << 16) -> bool:
+    """Let freed tensors of at least so many bytes go back to the system at once; return whether that can be set.
+
+    glibc's malloc keeps what was freed, and the more the larger it was: where layers are gathered and dropped in turn,
+    a process takes several times what it holds. It stays so until the process ends, and allocating takes longer.
+    """
+    try:
+        return bool(ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, size))
+    except (AttributeError, OSError, TypeError):  # another libc
+        return False
 
 
 @contextmanager

@@ -18,6 +18,7 @@ RANK = 32
 ADAM_BYTES = 30  # a trained weight in a step: its master, gradient and both moments read, three written, bfloat16 too
 PASS_BYTES = 2 * 3 + 2 + 2 + 4 + 4  # in a pass: read thrice, its gradient written, read, and added in single precision
 TRAINED_BYTES = 12  # held for a trained weight beside the model: its gradient and both moments in single precision
+MOMENT_BYTES = 8  # of these, which may be away from the device between steps
 MASTER_BYTES = 4  # and its single-precision copy, where the model is in lower precision
 NORMALISES_QUERIES = frozenset({"qwen3", "olmo2", "gemma3", "gemma3_text"})  # and keys, before they are compared
 # Logits that exist at once, and tensors of that size: ``arena.lm.fused_scores`` on a GPU, ``arena.lm.logprobs`` else.
@@ -72,16 +73,21 @@ class Shape(NamedTuple):
         """All weights of products and embeddings; those of norms are a ten-thousandth of them."""
         return self.layer_weights + self.head_weights * (1 if self.tied else 2)
 
-    def adapter_weights(self, rank: int) -> int:
-        """Weights of a LoRA adapter of all linear layers but the head."""
-        queries, keys = self.heads * self.head_width, self.kv_heads * self.head_width
-        ends = [(self.hidden, queries), (self.hidden, keys), (self.hidden, keys), (queries, self.hidden)]
-        ends += [(self.hidden, self.intermediate)] * 2 + [(self.intermediate, self.hidden)]
-        return self.layers * rank * sum(inner + outer for inner, outer in ends)
+    def adapter_weights(self, rank: int, cards: int = 1) -> int:
+        """Weights of a LoRA adapter of all linear layers but the head; on one of several cards that share a model.
 
-    def kv_bytes(self, bytes_each: int = 2) -> int:
-        """Bytes of one token's keys and values."""
-        return 2 * self.layers * self.kv_heads * self.head_width * bytes_each
+        Tensor parallelism cuts the side of an adapter at which its layer is cut (vLLM without fully_sharded_loras): the
+        outputs of the layers that begin attention and the feed-forward part, the inputs of those that end them.
+        """
+        queries, keys = self.heads * self.head_width, self.kv_heads * self.head_width
+        begin = [(self.hidden, width) for width in (queries, keys, keys, self.intermediate, self.intermediate)]
+        sides = sum(inner + outer // cards for inner, outer in begin)
+        sides += sum(inner // cards + self.hidden for inner in (queries, self.intermediate))
+        return self.layers * rank * sides
+
+    def kv_bytes(self, bytes_each: int = 2, cards: int = 1) -> int:
+        """Bytes of one token's keys and values, on one of several cards that share a model: of one head at least."""
+        return 2 * self.layers * max(self.kv_heads // cards, 1) * self.head_width * bytes_each
 
 
 SMOLLM2 = Shape("SmolLM2-135M", 576, 30, 9, 3, 64, 1536, 49_152, "llama")
@@ -177,15 +183,15 @@ def updating(
     return Work(tokens, flops, moved, held)
 
 
-def state_bytes(shape: Shape, *, rank: int | None, bytes_each: int) -> float:
+def state_bytes(shape: Shape, *, rank: int | None, bytes_each: int, offload: bool = False) -> float:
     """Return what a learner holds between steps, gradients included: the model, and 12 or 16 bytes a trained weight.
 
-    ``rank`` of an adapter, which is in single precision; None: all weights are trained.
+    ``rank`` of an adapter, which is in single precision; None: all weights are trained. With ``offload`` 8 bytes fewer.
     """
-    model = float(bytes_each * shape.weights)
+    model, away = float(bytes_each * shape.weights), MOMENT_BYTES if offload else 0
     if rank is not None:
-        return model + (TRAINED_BYTES + MASTER_BYTES) * shape.adapter_weights(rank)
-    return model + (TRAINED_BYTES + (MASTER_BYTES if bytes_each < 4 else 0)) * shape.weights
+        return model + (TRAINED_BYTES + MASTER_BYTES - away) * shape.adapter_weights(rank)
+    return model + (TRAINED_BYTES + (MASTER_BYTES if bytes_each < 4 else 0) - away) * shape.weights
 
 
 def gathered_bytes(shape: Shape, *, bytes_each: int) -> float:
@@ -238,8 +244,9 @@ def layer_bytes(shape: Shape, tokens: int, bytes_each: int) -> float:
     return tokens * bytes_each * (6 * shape.hidden + 5 * shape.heads * shape.head_width + 4 * shape.intermediate)
 
 
-def reply_bytes(shape: Shape, tokens: int, *, bytes_each: int, on_gpu: bool) -> float:
-    """Return what an engine holds for a reply of this many tokens: keys and values, on a CPU twice, as rows are
-    moved.
+def reply_bytes(shape: Shape, tokens: int, *, bytes_each: int, on_gpu: bool, cards: int = 1) -> float:
+    """Return what an engine holds for a reply of this many tokens: keys and values, on a CPU twice, as rows are moved.
+
+    Of an engine on several ``cards``, on each of them.
     """
-    return float(shape.kv_bytes(bytes_each) * tokens * (1 if on_gpu else 2))
+    return float(shape.kv_bytes(bytes_each, cards) * tokens * (1 if on_gpu else 2))

@@ -8,7 +8,7 @@ than these log-probs cannot go through, and is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from math import inf, nan
 from typing import Any, NamedTuple, Protocol
 
@@ -50,6 +50,9 @@ class Trainer(Protocol):
 
     def load(self, path: str) -> None:
         """Continue with the weights and the optimiser's state that ``save`` kept."""
+
+    def keep_only(self, paths: Set[str]) -> None:
+        """Forget what ``save`` has kept for this run, except for these; what cannot be forgotten is no error."""
 
 
 class Waist:

@@ -226,6 +226,10 @@ class OptimizerConfig(Section):
     sharded: bool = Field(
         False, description="shard the weights in training over the processes (FSDP2), instead of replicating them"
     )
+    offload: bool = Field(
+        False,
+        description="keep AdamW's moments in main memory between steps, or, on a CPU, in a file: 8 bytes a weight less",
+    )
     max_gap: float = Field(
         0.05, gt=0.0, description="greatest mean |log p learner - log p sampler| (nats) of a batch; see gap_action"
     )

@@ -17,12 +17,16 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn import Module
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from arena.process import give_memory_back
+
 
 def shard(model: Module, mesh: DeviceMesh) -> None:
     """Shard a model's weights, layer by layer, in place. Gradients are summed over processes, in single precision.
 
-    Weights on the meta device have any values then.
+    Weights on the meta device have any values then. On a CPU, freed memory goes back to the system from now on.
     """
+    if mesh.device_type == "cpu":
+        give_memory_back()
     replicated = {weight for name, weight in model.named_parameters() if ".lora_" in name}
     layers: list[Module] = [layer for layer in model.modules() if isinstance(layer, GradientCheckpointingLayer)]
     for module in [*layers, model]:
@@ -55,7 +59,9 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def shard_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """Return a full tensor on another's device, sharded as that one is."""
+    """Return a full tensor on another's device, sharded as that one is; shards stay what they are."""
+    if isinstance(tensor, DTensor):
+        return tensor
     moved = tensor.to(other.device)
     if isinstance(other, DTensor) and tensor.dim():  # step counts are not sharded
         return distribute_tensor(moved, other.device_mesh, other.placements, src_data_rank=None)  # all have it

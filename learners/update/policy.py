@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,12 +18,17 @@ from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from learners.losses.frozen_results import FrozenResults
 from learners.parallel.fsdp import full_tensor, is_sharded, reshard, shard, shard_like
+from learners.parallel.saved_shards import layouts_of, read_parts
+from learners.parallel.streamed_file import TensorLayout, write_streamed
 from learners.update.average import WeightAverage
 from learners.update.master_weights import MasterWeights
+from learners.update.moments import AwayMoments
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
 from learners.waist import Trainer, Waist
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from torch.distributed.device_mesh import DeviceMesh
 
     from learners.update.critic import Critic
@@ -30,13 +36,14 @@ if TYPE_CHECKING:
 
 PLAYED = ("weights", "average")  # parts that play, or are handed over
 _MOMENTS = tuple(f"{moment}/" for moments in STATE.values() for moment in moments)
+_LARGE_PARTS = ("weights", "magnet", "average", "reference")
 
 
 class Shards(Protocol):
     """The shards of a policy, in this process and others."""
 
-    def save(self, path: Path) -> None:
-        """Write their state to one safetensors file."""
+    def save(self, path: Path) -> Future[None] | None:
+        """Write their state to a safetensors file, or begin to write it to a folder: a file a process."""
 
 
 class Policy:
@@ -56,6 +63,7 @@ class Policy:
         reference: bool = False,
         critic: Critic | None = None,
         optimizer: OptimizerName = "adamw",
+        offload: Path | None = None,
         average: float | None = None,
         trainer: Trainer | None = None,
     ) -> None:
@@ -75,6 +83,7 @@ class Policy:
         self.shards: Shards | None = None  # which hold what it has learned
         self.restored: tuple[Path, int] | None = None  # from where, and ``resets`` then
         self._weight_decay, self._optimizer_name = weight_decay, optimizer
+        self._offload = offload  # where moments wait between steps that are in a file; None: they stay in memory
         self._reset_optimizer()
         if trainer is not None:  # what learns here by mistake is noticed
             for parameter in self.parameters.values():
@@ -95,6 +104,9 @@ class Policy:
         self._masters = MasterWeights(self.lm.parameters())
         self.parameters = self._masters.parameters
         self.optimizer = make_optimizer(self._optimizer_name, self.parameters.values(), self._weight_decay)
+        self._away: AwayMoments | None = None
+        if self._offload is not None:
+            self._away = AwayMoments(self.optimizer, self.parameters.values(), self._offload)
 
     def shard(self, mesh: DeviceMesh) -> None:
         """Shard the weights of all its models over processes. For a policy that has not been trained yet."""
@@ -171,7 +183,10 @@ class Policy:
             return self.waist.step(learning_rate)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        self.optimizer.step()
+        if self._away is None:
+            self.optimizer.step()
+        else:
+            self._away.step()
         self._masters.copy_to_model()
         return None
 
@@ -243,25 +258,61 @@ class Policy:
         if self.critic is not None and source.critic is not None:
             self.critic.load_tensors(source.critic.tensors())
 
-    def save(self, path: Path) -> None:
-        """Write the policy to one safetensors file, without a shared base; what shards hold is gathered bit by bit."""
+    def save(self, path: Path) -> Future[None] | None:
+        """Write the policy to one safetensors file, without a shared base; its own shards are gathered one by one.
+
+        Of shards elsewhere each writes its part to a folder of that name, which is whole when the result is there.
+        """
         if self.shards is not None:
-            self.shards.save(path)
-            return
-        tensors = self.tensors()
-        if self.critic is not None:
-            tensors |= {f"critic/{name}": tensor for name, tensor in self.critic.tensors().items()}
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+            return self.shards.save(path)
+        critic = self.critic.tensors() if self.critic is not None else {}
+        its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
+        if self.sharded:
+            layouts = {name: TensorLayout.of(tensor) for name, tensor in (self.held() | its_own).items()}
+            write_streamed(path, layouts, chain(self.streamed(), its_own.items()))
+            return None
+        save_file({name: tensor.contiguous() for name, tensor in (self.tensors() | its_own).items()}, path)
+        return None
 
     def restore(self, path: Path) -> None:
-        """Load what ``save`` wrote. Raises UsageError if it cannot be read, or does not fit this model."""
-        with _opened(path) as file:
-            names = [name for name in file.keys() if not self.plays or not name.startswith(_MOMENTS)]  # noqa: SIM118
-            self.load_stream(((name, file.get_tensor(name)) for name in names), str(path))
-            if self.critic is not None:
-                critic = {name: file.get_tensor(name) for name in names if name.startswith("critic/")}
-                self.critic.load_tensors(_below(critic, "critic"))
+        """Load what ``save`` wrote. Raises UsageError if it cannot be read, or does not fit this model.
+
+        Of a folder of parts, shards read their own: all processes that hold them must call this at the same time.
+        """
+        if path.is_dir():
+            self._restore_parts(path)
+        else:
+            with _opened(path) as file:
+                names = [n for n in file.keys() if not self.plays or not n.startswith(_MOMENTS)]  # noqa: SIM118
+                self.load_stream(((name, file.get_tensor(name)) for name in names), str(path))
+                if self.critic is not None:
+                    critic = {name: file.get_tensor(name) for name in names if name.startswith("critic/")}
+                    self.critic.load_tensors(_below(critic, "critic"))
         self.restored = path, self.resets
+
+    def _restore_parts(self, folder: Path) -> None:
+        """Load the state whose parts are in a folder, tensor by tensor into its place."""
+        present = {f"{part}/{name}": own for part, owned in self._parts().items() for name, own in owned.items()}
+        targets: dict[str, Tensor] = {}
+        for key, layout in layouts_of(folder).items():
+            kind, _, name = key.partition("/")
+            if key in present:
+                targets[key] = present[key].detach()
+                if tuple(targets[key].shape) != layout.shape:
+                    _copy_into(targets[key], torch.empty(layout.shape, device="meta"), key, str(folder))
+            elif kind in (moment for moments in STATE.values() for moment in moments):
+                if self.plays or kind not in STATE[self._optimizer_name] or name not in self.parameters:
+                    continue
+                like = self.parameters[name].detach()
+                same = tuple(like.shape) == layout.shape
+                targets[key] = torch.empty_like(like) if same else torch.empty(layout.shape, dtype=layout.dtype)
+            elif kind not in _LARGE_PARTS:
+                targets[key] = torch.empty(layout.shape, dtype=layout.dtype)
+        read_parts(folder, targets, together=self.sharded)
+        critic = {key: targets.pop(key) for key in sorted(targets) if key.startswith("critic/")}
+        self.load_stream(((key, targets.pop(key)) for key in sorted(targets)), str(folder))
+        if self.critic is not None:
+            self.critic.load_tensors(_below(critic, "critic"))
 
     def unchanged_file(self) -> Path | None:
         """Return the file that the policy was restored from, if it has not changed since."""
@@ -269,9 +320,9 @@ class Policy:
         return path if resets == self.resets else None
 
     def saved_state(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the full state without the critic's: of a policy that only plays, its file's."""
+        """Yield the full state without the critic's: of a policy that only plays, its file's if that is one file."""
         path = self.unchanged_file() if self.plays else None
-        if path is None:
+        if path is None or path.is_dir():
             yield from self.streamed()
             return
         with _opened(path) as file:
@@ -309,8 +360,18 @@ class Policy:
         return tensors
 
     def former_model(self, path: Path) -> LanguageModel:
-        """Return a model with the weights of a file that ``save`` wrote. Raises UsageError if they do not fit."""
+        """Return a model with the weights of what ``save`` wrote. Raises UsageError if they do not fit."""
         lm = self.lm.frozen_copy()
+        if path.is_dir():
+            layouts, updates = layouts_of(path), torch.empty((), dtype=torch.int64)
+            targets = {f"weights/{name}": parameter.detach() for name, parameter in lm.parameters().items()}
+            for key, target in targets.items():
+                if key not in layouts or layouts[key].shape != tuple(target.shape):
+                    saved = torch.empty(layouts[key].shape, device="meta") if key in layouts else None
+                    _copy_into(target, saved, key, str(path))
+            read_parts(path, targets | {"updates": updates}, together=False)
+            lm.version = int(updates)
+            return lm
         with _opened(path) as file:
             names = set(file.keys())
             for name, parameter in lm.parameters().items():
@@ -350,9 +411,8 @@ class Policy:
                 saved_elsewhere = bytes(tensor.tolist()).decode(errors="replace")
             elif kind == "entropy_mean":
                 self.entropy_means[name] = float(tensor)
-            elif kind in STATE[self._optimizer_name] and name in self.parameters:  # another optimiser's is ignored
-                parameter = self.parameters[name]
-                self.optimizer.state[parameter][kind] = self._moment(kind, tensor, parameter)
+            else:
+                self._load_moment(kind, name, tensor)
         for key, lacking in wanted.items():
             _copy_into(lacking, None, key, origin)
         self._masters.copy_to_model()
@@ -374,6 +434,17 @@ class Policy:
             self._saved_elsewhere = now, self.waist.trainer.save(f"{self.name}-{self.updates:06d}")
         return self._saved_elsewhere[1]
 
+    def keep_elsewhere(self, files: Iterable[Path]) -> None:
+        """Let a trainer elsewhere forget the states that none of these files, which ``save`` wrote, names."""
+        if self.waist is None:
+            return
+        named = set()
+        for path in files:
+            with _opened(path) as file:
+                if "trainer" in file.keys():  # noqa: SIM118
+                    named.add(bytes(file.get_tensor("trainer").tolist()).decode(errors="replace"))
+        self.waist.trainer.keep_only(named)
+
     def _load_elsewhere(self, saved: str, origin: str) -> None:
         """Let the trainer go back to what it kept, and compare its weights with those of ``origin``."""
         assert self.waist is not None
@@ -391,6 +462,14 @@ class Policy:
                 "saved with them. One of them was changed afterwards; go back to an older checkpoint (--from)."
             )
         self._saved_elsewhere = (self.updates, self.resets), saved
+
+    def _load_moment(self, kind: str, name: str, saved: Tensor) -> None:
+        """Load a weight's moment, if it is one of the optimiser's."""
+        if kind in STATE[self._optimizer_name] and name in self.parameters:  # another optimiser's is ignored
+            parameter = self.parameters[name]
+            self.optimizer.state[parameter][kind] = self._moment(kind, saved, parameter)
+            if self._away is not None:
+                self._away.put_away(parameter)
 
     def _moment(self, name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
         """Return a saved moment as the optimiser needs it: on the parameter's device.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 import torch
@@ -64,6 +64,12 @@ class TorchTrainer:
     def load(self, path: str) -> None:
         """See ``Trainer``."""
         self.policy.restore(Path(path))
+
+    def keep_only(self, paths: Set[str]) -> None:
+        """See ``Trainer``."""
+        for path in self._folder.glob("*.safetensors"):
+            if str(path) not in paths:
+                path.unlink()
 
     def _passes(self, replies: Sequence[AskedReply]) -> Iterator[Pass]:
         prompts, texts = [asked.prompt for asked in replies], [asked.reply for asked in replies]

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -91,7 +92,7 @@ def server(base):
         yield url
 
 
-def trainer_at(url, base="small/base", seconds=60.0, alpha=ALPHA, seed=0):
+def trainer_at(url, base="small/base", seconds=60.0, alpha=ALPHA, seed=0, run="runs/this"):
     config = validate(
         {
             "games": {"kuhn_poker": {}},
@@ -100,7 +101,7 @@ def trainer_at(url, base="small/base", seconds=60.0, alpha=ALPHA, seed=0):
             "trainer": {"tinker": {"url": url, "base": base, "seconds": seconds}},
         }
     )
-    return TinkerTrainer(SimpleNamespace(config=config, run_dir="runs/this"), "main", config.trainer.tinker)
+    return TinkerTrainer(SimpleNamespace(config=config, run_dir=Path(run)), "main", config.trainer.tinker)
 
 
 def here(base, tmp_path, seed=0):
@@ -180,6 +181,64 @@ def test_two_policies_are_two_tenants_and_a_state_is_loaded_with_its_optimiser(s
         learn(trainer, lm, "ppo")
     for other in (again, inside):
         assert all(torch.equal(weight, other.export()[name]) for name, weight in first.export().items())
+
+
+def states(url):
+    with urllib.request.urlopen(f"{url}/states") as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.thorough
+def test_states_are_deleted_that_no_checkpoint_names(base, tmp_path):
+    with serving(base) as (_, url):
+        trainer, other = trainer_at(url, run=tmp_path / "a"), trainer_at(url, run=tmp_path / "b")
+        saved = [trainer.save(f"main-{number}") for number in range(3)]
+        strange = other.save("main-0")
+        assert sorted(states(url)) == sorted([*saved, strange])
+        trainer.keep_only({saved[2], strange})
+        assert sorted(states(url)) == sorted([saved[2], strange])
+        trainer.keep_only({saved[2]})
+        assert strange in states(url), "another run's"
+        shutil.copytree(tmp_path / "b", tmp_path / "copy of b")
+        trainer_at(url, run=tmp_path / "copy of b").keep_only(set())
+        assert strange in states(url), "a copy does not take from what it was copied from"
+        trainer_at(url, run=tmp_path / "b").keep_only(set())  # of a run that goes on, in another process
+        assert states(url) == [saved[2]]
+        again = trainer.save("main-2")
+        assert again == saved[2]
+        trainer.keep_only(set())
+        assert states(url) == []
+        trainer.keep_only(set())
+    trainer_at(url, run=tmp_path / "a").keep_only(set())  # nobody is there, and nothing is to be done
+    with serving(base, "--fault", "never deletes") as (_, url):
+        trainer = trainer_at(url, run=tmp_path / "c")
+        first = trainer.save("main-0")
+        trainer.keep_only(set())
+        assert (states(url), trainer._kept()) == ([first], []), "it is left to expire"
+        second = trainer.save("main-1")
+    trainer.keep_only(set())
+    assert trainer._kept() == [second], "the service may come back"
+
+
+@pytest.mark.thorough
+def test_a_run_keeps_the_states_of_its_checkpoints_at_the_service(playing_base, tmp_path):
+    with serving(playing_base) as (_, url):
+        door = {"kind": "tinker", "tinker.url": url, "tinker.base": "small/base"}
+        words = [word for key, value in door.items() for word in ("--set", f"trainer.{key}={value}")]
+        text = RUN.replace("BASE", str(playing_base)).replace("iterations = 20", "iterations = 4")
+        (tmp_path / "run.toml").write_text(text.replace("checkpoints = 20", "checkpoints = 2"))
+        run = tmp_path / "run"
+        assert main(["train", str(tmp_path / "run.toml"), "--run-dir", str(run), *words]) == 0
+
+        def named():
+            files = (run / "state").glob("iteration-*/main.safetensors")
+            return {bytes(load_file(path)["trainer"].tolist()).decode() for path in files}
+
+        assert len(named()) == 2
+        assert set(states(url)) == named()
+        assert main(["train", "--resume", "--from", "3", "--run-dir", str(run)]) == 0
+        aside = {bytes(load_file(p)["trainer"].tolist()).decode() for p in run.glob("set_aside/**/main.safetensors")}
+        assert set(states(url)) == named() | aside
 
 
 @pytest.fixture(scope="module")

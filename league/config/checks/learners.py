@@ -130,6 +130,11 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
             "optimizer.name = 'adamw8bit' cannot keep the state of weights that optimizer.sharded shards. "
             "Set optimizer.name = 'adamw'."
         )
+    if optimizer.offload and optimizer.name == "adamw8bit":
+        raise UsageError(
+            "optimizer.offload moves the moments of optimizer.name = 'adamw' away, and adamw8bit has others. Set one "
+            "of them: optimizer.offload = false, or optimizer.name = 'adamw'."
+        )
     adding = (  # the feature, whether it is on, and how to turn it off
         (f"imitation.weight = {config.imitation.weight:g}", config.imitation.weight, "imitation.weight = 0"),
         ("beliefs.listening", config.beliefs.listening.on, "beliefs.listening.weight = 0"),

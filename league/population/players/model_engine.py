@@ -135,6 +135,14 @@ class Server(Enum):
     ITS_OWN = "vLLM's own server"
 
 
+class ServerSpread(NamedTuple):
+    """How an engine is spread over servers, and these over cards."""
+
+    started: int = 0  # servers that the run starts
+    given: int = 0  # that others keep
+    cards: int = 1  # of each of them
+
+
 # The files that an engine in a separate process is started on.
 MakeEngine = Callable[[RunConfig, Callable[[], ModelSource]], ModelEngine]
 
@@ -159,6 +167,7 @@ class EngineKind(Entry[MakeEngine]):
     slots: Callable[[RunConfig, Any], AdapterSlots] | None = None
     package: EnginePackage | None = None  # the package that it needs, if any
     server: Server | None = None  # how `league serve` serves a snapshot with it; None: not at all
+    spread: Callable[[RunConfig], ServerSpread] | None = None  # over servers; None: it is not
     wants_gpu: bool = False  # it is made for GPUs: a run with it that names no device uses a GPU
 
 
@@ -258,6 +267,12 @@ def _make_vllm_servers(config: RunConfig, source: Callable[[], ModelSource]) -> 
     key = os.environ.get(settings.key_variable, "") if settings.key_variable else ""
     pool = ServerPool(settings.replicas, settings.tensor_parallel, settings.urls, settings.timeout, key, _server_gpus())
     return VllmLM(base, tokenizer, _vllm_shape(config, tokenizer, base), partial(VllmServers, pool=pool))
+
+
+def _spread(config: RunConfig) -> ServerSpread:
+    """Return the servers that are started, or the given ones in their place."""
+    servers = config.engine.vllm_server
+    return ServerSpread(0 if servers.urls else servers.replicas, len(servers.urls), servers.tensor_parallel)
 
 
 def _server_gpus() -> tuple[str, ...]:
@@ -435,6 +450,7 @@ ENGINES: Registry[EngineKind] = Registry(
             check_context=_check_vllm_context,
             slots=adapter_slots,
             server=Server.ITS_OWN,
+            spread=_spread,
             wants_gpu=True,
         ),
     },

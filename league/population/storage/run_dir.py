@@ -24,6 +24,7 @@ from league.population.storage.population import Population, Snapshot
 from league.theory.meta_solvers import META_SOLVERS
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
+SET_ASIDE = "set_aside"  # folder of a run: the files that rewinding replaced
 DISTILLED = "distilled"  # of a run: the population of its distilled snapshots, and RUN@distilled
 RUNS = Path("runs")  # the folder of new runs, which a run's name may omit
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep, whose runs are folders beside it

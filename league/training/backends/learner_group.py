@@ -112,8 +112,12 @@ class LearnerWorker:
         report = learn_subset(self._config, self._state, trajectories, evidence, iteration, group_update)
         if isinstance(group, TorchProcessGroup) and not sharded:
             send_task(group, None)
-        files = learning_to_files(self._state, self._policies)  # gathering shards takes all ranks
-        return GroupReply(report, files) if self._rank == 0 else None
+        if self._rank == 0:
+            return GroupReply(report, learning_to_files(self._state, self._policies))
+        for name in self._policies if sharded else ():  # gathering shards takes all ranks
+            for _ in self._state.policies[name].streamed():
+                pass
+        return None
 
 
 class LearnerGroup:

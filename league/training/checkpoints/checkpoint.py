@@ -15,9 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial as partial_call
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -31,8 +35,8 @@ from arena.replays import (
     request_to_record,
     save_episodes,
 )
-from games.common.errors import DamagedFile
-from games.common.files import atomic_write, sync_files, sync_folder
+from games.common.errors import DamagedFile, UsageError
+from games.common.files import atomic_write, sync_folder, sync_tree
 from games.common.sqlite_file import ForeignFile
 from league.config import RunConfig
 from league.population.results import journal
@@ -40,10 +44,11 @@ from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.results.ratings import Ratings
 from league.population.storage.immutable_folder import check_manifest, write_manifest
 from league.population.storage.population import Population
-from league.population.storage.run_dir import DISTILLED, STATE_FOLDER
+from league.population.storage.run_dir import DISTILLED, SET_ASIDE, STATE_FOLDER
 from league.training.checkpoints.learner_checkpoint import PENDING, read_pending, read_policies, write_policies
 from league.training.checkpoints.run_state import Checkpoint, RunState, StreamBatch, new_state
 from league.training.starts.pool import POOL_FILE, StartPool
+from learners.parallel.saved_shards import wait_for
 from learners.update.policy import Policy
 
 RECORDS_FILE = "records.sqlite"  # of a run with learner processes
@@ -58,11 +63,14 @@ _AHEAD = "ahead-"
 _STREAM = "stream-"
 
 
-def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
+def save_checkpoint(run_dir: Path, state: RunState, keep: int, then: Callable[[], None] = lambda: None) -> None:
     """Write the state after an iteration; when this returns, a kill loses nothing before it.
 
-    The newest ``keep`` checkpoints stay. An error, such as a full disk, never leaves half a checkpoint.
+    Where policies are shards, that is so once their parts are written, beside training (``finish_checkpoint``). Until
+    the checkpoint is there, the one before it is the newest. ``then`` is called when it is there. The newest ``keep``
+    checkpoints stay. An error, such as a full disk, never leaves half a checkpoint.
     """
+    finish_checkpoint(state)
     write_results(run_dir, state)
     state.matches_sha256 = state.store.digest(state.iteration)
     state.starts_sha256 = state.starts.digest(state.iteration) if state.starts is not None else ""
@@ -71,18 +79,58 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir()
-        write_policies(partial, state.policies, state.pending)
+        writing = write_policies(partial, state.policies, state.pending)
         for iteration, episodes in state.played_ahead.items():
             save_episodes(partial / f"{_AHEAD}{iteration:06d}.jsonl", episodes)
         for iteration, batch in state.streaming.items():
             (partial / f"{_STREAM}{iteration:06d}.json").write_text(_batch_to_json(batch), encoding="utf-8")
-        write_record(partial, state)
+        (partial / STATE_FILE).write_bytes(_CHECKPOINT.dump_json(state))
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    complete = partial_call(_complete, run_dir, state.policies, partial, folder, keep, writing, then)
+    if writing:
+        beside = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        state.saving = beside.submit(complete)
+        beside.shutdown(wait=False)
+    else:
+        complete()
+
+
+def finish_checkpoint(state: RunState) -> None:
+    """Wait for the checkpoint that is written beside training, if there is one; raise the error that it met."""
+    saving, state.saving = state.saving, None
+    if saving is not None:
+        saving.result()
+
+
+def _complete(
+    run_dir: Path,
+    policies: Mapping[str, Policy],
+    partial: Path,
+    folder: Path,
+    keep: int,
+    writing: Sequence[Future[None]],
+    then: Callable[[], None],
+) -> None:
+    """Let a checkpoint appear when all its parts are written."""
+    try:
+        for part in writing:
+            wait_for(part)
+        write_manifest(partial)
+        sync_tree(partial)
         partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     sync_folder(folder.parent)
-    _remove_stale(run_dir, state.iteration, keep)
+    _remove_stale(run_dir, math.inf, keep)
+    for name, policy in policies.items():
+        with suppress(UsageError):  # a damaged file may name any state
+            policy.keep_elsewhere(
+                path for place in (STATE_FOLDER, SET_ASIDE) for path in (run_dir / place).glob(f"**/{name}.safetensors")
+            )
+    then()
 
 
 def write_results(run_dir: Path, state: RunState) -> None:
@@ -167,7 +215,7 @@ def write_record(folder: Path, record: Checkpoint) -> None:
     """Write the record of a checkpoint into its folder, and then the manifest of all its files; force them to disk."""
     (folder / STATE_FILE).write_bytes(_CHECKPOINT.dump_json(record))
     write_manifest(folder)
-    sync_files(folder)
+    sync_tree(folder)
 
 
 def _renamed(record: bytes) -> bytes:
@@ -314,7 +362,7 @@ def clear_learners(run_dir: Path) -> None:
     shutil.rmtree(run_dir / LEARNERS_FOLDER, ignore_errors=True)
 
 
-def _remove_stale(run_dir: Path, newest: int, keep: int) -> None:
+def _remove_stale(run_dir: Path, newest: float, keep: int) -> None:
     """Remove all but the newest checkpoints, incomplete ones too, and the ratings that none of these refers to.
 
     Ratings of an iteration after the newest checkpoint's were left by a killed process.

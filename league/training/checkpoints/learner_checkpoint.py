@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,12 +41,14 @@ class LearningState:
     imitated: Mapping[str, Sequence[ImitatedReply]] = field(default_factory=dict)
 
 
-def write_policies(folder: Path, policies: Mapping[str, Policy], pending: Mapping[str, TrajectoryBuffer]) -> None:
-    """Write each policy and its gathered trajectories into an existing folder."""
-    for name, policy in policies.items():
-        policy.save(folder / f"{name}.safetensors")
+def write_policies(
+    folder: Path, policies: Mapping[str, Policy], pending: Mapping[str, TrajectoryBuffer]
+) -> list[Future[None]]:
+    """Write each policy and its gathered trajectories into an existing folder; return what is still being written."""
+    begun = [policy.save(folder / f"{name}.safetensors") for name, policy in policies.items()]
     for name, gathered in pending.items():
         (folder / f"{name}{PENDING}").write_text(gathered.to_json(), encoding="utf-8")
+    return [writing for writing in begun if writing is not None]
 
 
 def read_policies(folder: Path, policies: Mapping[str, Policy]) -> None:

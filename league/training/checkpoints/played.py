@@ -8,9 +8,12 @@ killed.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from arena.records import Episode, MatchRequest
 from arena.replays import load_episodes, save_episodes
@@ -25,11 +28,13 @@ class PlayedMatches:
 
     def __init__(self, run_dir: Path) -> None:
         self._folder = run_dir / STATE_FOLDER / PLAYED_FOLDER
+        self._lock = Lock()  # a checkpoint beside training forgets
 
     def keep(self, iteration: int, episodes: Sequence[Episode]) -> None:
         """Write an iteration's matches; when this returns, a kill does not lose them."""
-        self._folder.mkdir(exist_ok=True)
-        save_episodes(self._file(iteration), episodes)
+        with self._lock:
+            self._folder.mkdir(exist_ok=True)
+            save_episodes(self._file(iteration), episodes)
 
     def of(self, iteration: int, requests: Sequence[MatchRequest]) -> list[Episode] | None:
         """Return the results of an iteration's matches; None where these or other matches were not played to the
@@ -41,9 +46,17 @@ class PlayedMatches:
             return None
         return episodes if [episode.request for episode in episodes] == list(requests) else None
 
-    def forget(self) -> None:
-        """Remove all: a checkpoint has what was learned from them, or the run takes another course."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+    def forget(self, until: float = math.inf) -> None:
+        """Remove all up to an iteration: its checkpoint has what was learned, or the run goes another way."""
+        with self._lock:
+            if until == math.inf:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                return
+            for path in self._folder.glob("*.jsonl"):
+                if path.stem.isdecimal() and int(path.stem) <= until:
+                    path.unlink()
+            with suppress(OSError):  # where matches of later iterations are in it
+                self._folder.rmdir()
 
     def _file(self, iteration: int) -> Path:
         return self._folder / f"{iteration:06d}.jsonl"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -93,6 +94,7 @@ class RunState(Checkpoint):
     played_ahead: dict[int, list[Episode]] = field(default_factory=dict)  # by iteration, not learned from yet
     streaming: dict[int, StreamBatch] = field(default_factory=dict)  # in a stream, by iteration
     unsaved: list[Result] = field(default_factory=list)  # of the current iteration
+    saving: Future[None] | None = None  # the newest checkpoint, while it is written beside training
 
     def close(self) -> None:
         """Close the files of matches and of starts."""

@@ -5,7 +5,8 @@ batch (``learners.parallel.process_group``). The leader broadcasts batches, and 
 Followers are started here, one for each GPU, or by ``torchrun``; then `league train` leads where RANK is 0.
 
 With shards the leader also has a complete copy of each policy's weights, which plays. No process has more of what is
-learned than its shard: after an update the weights alone travel, tensor by tensor, and a checkpoint is written so, too.
+learned than its shard: after an update the weights alone travel, tensor by tensor, and of a checkpoint each process
+writes and reads its part, beside training.
 
 A follower that dies or hangs takes the update with it. Those started here are then ended and replaced, and the update
 is repeated from the newest checkpoint.
@@ -18,10 +19,11 @@ import os
 import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
-from itertools import chain, count
+from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +40,7 @@ from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.context import RunContext, run_context
 from league.config.load import load_run_config
-from league.training.checkpoints.checkpoint import restore_learning
+from league.training.checkpoints.checkpoint import finish_checkpoint, restore_learning
 from league.training.checkpoints.run_state import RunState
 from league.training.interfaces import LearnerLost, LearnResult
 from league.training.learning.heartbeat import Heartbeat, Watch
@@ -48,6 +50,7 @@ from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch
 from learners.losses.objective import Objective
 from learners.parallel.process_group import TorchProcessGroup
+from learners.parallel.saved_shards import PartWriter
 from learners.parallel.streamed_file import TensorLayout, write_streamed
 from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import LearningError, StepSettings, update
@@ -72,6 +75,23 @@ class GatherTask(NamedTuple):
 
     policy: str
     parts: tuple[str, ...]  # (): all
+
+
+class SaveTask(NamedTuple):
+    """The state of a policy, of which all processes with shards write their parts to a folder."""
+
+    policy: str
+    folder: Path
+
+
+class LoadTask(NamedTuple):
+    """The state of a policy, whose parts in a folder all processes with shards read."""
+
+    policy: str
+    folder: Path
+
+
+Task = UpdateTask | GatherTask | SaveTask | LoadTask
 
 
 class Rendezvous(NamedTuple):
@@ -190,6 +210,7 @@ class DataParallelLearner:
         with self._lost_process_fails():
             self._process_group = join_process_group(self._rendezvous)
             self._process_group.broadcast_text(str(self._run_dir.resolve()))
+            self._writer = PartWriter()
             if self._config.optimizer.sharded:
                 self._sharded = _open_policies(self._context, self._process_group)
                 for name, policy in self._state.policies.items():
@@ -222,9 +243,9 @@ class DataParallelLearner:
                 return learned._replace(metrics=learned.metrics | {"learners/replaced": losses}) if losses else learned
 
     def _replace(self) -> bool:
-        """Replace the followers, and go back to the newest checkpoint; False if there is none, or they were started by
-        others.
-        """
+        """Replace the followers, and go back to the newest checkpoint; False if there is none, or they are others'."""
+        with suppress(OSError, RuntimeError):  # then that checkpoint is not there
+            finish_checkpoint(self._state)
         rendezvous = self._followers.restart()
         if rendezvous is None or not restore_learning(self._run_dir, self._state):
             return False
@@ -256,10 +277,12 @@ class DataParallelLearner:
 
     def _update(self, policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings) -> dict[str, float]:
         """Take an update with all processes; ``policy`` is the run state's."""
+        sharded = self._sharded.get(policy.name, policy)
+        if sharded is not policy:
+            self._read_parts(policy, sharded)
         new_weights = not self.shards_are_new(policy)
         task = UpdateTask(policy.name, new_weights, batch, objective, steps)
         send_task(self._process_group, task)
-        sharded = self._sharded.get(policy.name, policy)
         metrics = _run_task(self._config, self._process_group, sharded, task, policy)
         if sharded is not policy:
             policy.load_stream(self.gathered(sharded, PLAYED), "The learner's shards", PLAYED)
@@ -269,6 +292,25 @@ class DataParallelLearner:
     def shards_are_new(self, policy: Policy) -> bool:
         """Return whether all processes have a policy's present weights."""
         return self._sent_resets.get(policy.name) == policy.resets
+
+    def _read_parts(self, policy: Policy, sharded: Policy) -> None:
+        """Let all shards read their parts of the folder that a policy was restored from, if it has not changed."""
+        folder = policy.unchanged_file()
+        if self.shards_are_new(policy) or folder is None or not folder.is_dir():
+            return
+        send_task(self._process_group, LoadTask(policy.name, folder.resolve()))
+        sharded.restore(folder)
+        self._sent_resets[policy.name] = policy.resets
+
+    def save_parts(self, policy: Policy, sharded: Policy, folder: Path) -> Future[None] | None:
+        """Let all shards write their parts to a folder, beside training; None if they hold nothing yet."""
+        self._read_parts(policy, sharded)
+        if not self.shards_are_new(policy):
+            return None
+        critic = policy.critic.tensors() if policy.critic is not None else {}
+        its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
+        send_task(self._process_group, SaveTask(policy.name, folder.resolve()))
+        return self._writer.begin(policy.name, folder, sharded.held() | its_own)
 
     def gathered(self, sharded: Policy, parts: tuple[str, ...] = ()) -> Iterator[tuple[str, Tensor]]:
         """Yield a policy's state from all shards. Take all of it, or the processes are out of step."""
@@ -282,19 +324,16 @@ class _LedShards:
     def __init__(self, learner: DataParallelLearner, policy: Policy, sharded: Policy) -> None:
         self._learner, self._policy, self._sharded = learner, policy, sharded
 
-    def save(self, path: Path) -> None:
-        """See ``Shards``. Before an update sends them the weights, shards hold nothing."""
-        policy = self._policy
-        critic = policy.critic.tensors() if policy.critic is not None else {}
-        its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
-        if self._learner.shards_are_new(policy):
-            layouts = {name: TensorLayout.of(tensor) for name, tensor in self._sharded.held().items()}
-            state = self._learner.gathered(self._sharded)
-        else:
-            layouts = {name: TensorLayout.of(tensor) for name, tensor in policy.saved_state()}
-            state = policy.saved_state()
-        layouts |= {name: TensorLayout.of(tensor) for name, tensor in its_own.items()}
-        write_streamed(path, layouts, chain(state, its_own.items()))
+    def save(self, path: Path) -> Future[None] | None:
+        """See ``Shards``. Before an update sends them the weights, shards hold nothing, and the policy is saved."""
+        begun = self._learner.save_parts(self._policy, self._sharded, path)
+        if begun is None:
+            state = dict(self._policy.saved_state())
+            if self._policy.critic is not None:
+                state |= {f"critic/{name}": tensor for name, tensor in self._policy.critic.tensors().items()}
+            layouts = {name: TensorLayout.of(tensor) for name, tensor in state.items()}
+            write_streamed(path, layouts, state.items())
+        return begun
 
 
 def run_follower(rendezvous: Rendezvous) -> None:
@@ -309,20 +348,26 @@ def run_follower(rendezvous: Rendezvous) -> None:
     dist.destroy_process_group()
 
 
-def send_task(process_group: TorchProcessGroup, task: UpdateTask | GatherTask | None) -> None:
-    """Let all others of the group take part in an update, or (None) end."""
+def send_task(process_group: TorchProcessGroup, task: Task | None) -> None:
+    """Let all others of the group take part in a task, or (None) end."""
     process_group.broadcast_bytes(pickle.dumps(task))
 
 
 def follow(config: RunConfig, process_group: TorchProcessGroup, policies: Mapping[str, Policy]) -> None:
-    """Take part in the updates that the leader sends, until it sends the end."""
+    """Take part in the tasks that the leader sends, until it sends the end."""
+    writer = PartWriter()
     while True:
-        task: UpdateTask | GatherTask | None = pickle.loads(process_group.broadcast_bytes(b""))  # noqa: S301  # of the same run
+        task: Task | None = pickle.loads(process_group.broadcast_bytes(b""))  # noqa: S301  # of the same run
         if task is None:
+            writer.finish()
             return
         policy = policies[task.policy]
         if isinstance(task, UpdateTask):
             _run_task(config, process_group, policy, task, policy)
+        elif isinstance(task, SaveTask):
+            writer.begin(policy.name, task.folder, policy.held())
+        elif isinstance(task, LoadTask):
+            policy.restore(task.folder)
         else:
             for _ in policy.streamed(task.parts):
                 pass

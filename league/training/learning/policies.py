@@ -133,6 +133,7 @@ def new_policy(context: RunContext, name: str, lm: LanguageModel) -> Policy:
         lm,
         weight_decay=config.optimizer.weight_decay,
         optimizer=config.optimizer.name,
+        offload=context.run_dir if config.optimizer.offload else None,
         magnet=trained and objective.magnet > 0.0,
         reference=trained and objective_at(config, 1, name).needs_reference,
         critic=_critic(context, name, lm) if trained else None,

@@ -11,10 +11,12 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Late
+from functools import partial
 from os import environ
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,10 @@ from torch import Tensor
 
 from arena.lm.lora import CONFIG_FILE, WEIGHTS_FILE
 from games.common.errors import UsageError
+from games.common.files import atomic_write
 from games.common.seeds import derive_seed
 from league.config.context import RunContext
+from league.population.storage.run_dir import STATE_FOLDER
 from league.training.interfaces import LearnerLost
 from learners.update.optimizers import BETAS
 from learners.waist import AskedReply
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 EPSILON = 1e-8  # of AdamW, as in PyTorch
 PROBE = 5.0  # seconds between two looks at whether a service that does not answer is there at all
 HOUR = 3600  # seconds; the service keeps what it exported no shorter
+SERVER_ERROR = 500  # and above: a status of HTTP that may pass
 GONE = 3  # such looks in a row that find nobody
 MOST_BYTES = 1 << 32  # of a downloaded file
 # What the client raises for an answer that it cannot use, beside errors of its own.
@@ -58,6 +63,8 @@ class TinkerTrainer:
         self._service: Any = None
         self._client: Any = None
         self._exports = 0
+        self._run = str(Path(context.run_dir).resolve())
+        self._list = Path(context.run_dir) / STATE_FOLDER / f"{policy}.trainer.json"  # the states that it keeps for us
 
     def score(self, replies: Sequence[AskedReply]) -> list[Tensor]:
         """See ``Trainer``."""
@@ -111,9 +118,41 @@ class TinkerTrainer:
     def save(self, name: str) -> str:
         """See ``Trainer``."""
         client = self._opened()
-        kept = None if self._settings.days is None else self._settings.days * 24 * HOUR
-        saved = self._wait(lambda: client.save_state(name, ttl_seconds=kept, overwrite=True), "save its state")
-        return str(saved.path)
+        seconds = None if self._settings.days is None else self._settings.days * 24 * HOUR
+        saved = self._wait(lambda: client.save_state(name, ttl_seconds=seconds, overwrite=True), "save its state")
+        path = str(saved.path)
+        if path not in (kept := self._kept()):
+            self._write_kept([*kept, path])
+        return path
+
+    def keep_only(self, paths: Set[str]) -> None:
+        """See ``Trainer``. States of other runs, of which this one may be a copy, are never deleted."""
+        from tinker import APIStatusError, RestClient
+
+        kept = self._kept()
+        left = [path for path in kept if path in paths]
+        doomed = [path for path in kept if path not in paths]
+        rest: Any = RestClient(base_url=self._url or None) if doomed else None
+        while doomed:
+            try:
+                self._wait(partial(rest.delete_checkpoint_from_tinker_path, doomed[0]), "delete an older state")
+            except LearnerLost as error:
+                if not isinstance(error.__cause__, APIStatusError) or error.__cause__.status_code >= SERVER_ERROR:
+                    break  # those are tried again with the next checkpoint
+            doomed = doomed[1:]  # it has gone, or the service does not delete: then it expires
+        if left + doomed != kept:
+            self._write_kept(left + doomed)
+
+    def _kept(self) -> list[str]:
+        """Return the states that this run has saved, and not deleted; none where the list is another folder's."""
+        try:
+            stored = json.loads(self._list.read_text(encoding="utf-8"))
+            return [str(path) for path in stored["states"]] if stored["run"] == self._run else []
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    def _write_kept(self, states: Sequence[str]) -> None:
+        atomic_write(self._list, json.dumps({"run": self._run, "states": list(states)}))
 
     def load(self, path: str) -> None:
         """See ``Trainer``."""

@@ -28,6 +28,7 @@ from league.population.models.base_model import base_name
 from league.population.players.fixed import with_lasting_names
 from league.population.storage.lock import run_lock
 from league.population.storage.population import Origin, Population
+from league.population.storage.run_dir import SET_ASIDE
 from league.training.checkpoints.checkpoint import (
     LEARNERS_FOLDER,
     RECORDS_FILE,
@@ -46,7 +47,7 @@ from league.training.evidence.teacher_names import with_lasting_judge, with_last
 from league.training.learning.imitation import keep_matches, matches_to_imitate
 from league.training.learning.policies import new_policy, policies_for_resume
 from league.training.loop.failures import telling_of_a_full_disk
-from league.training.loop.recovery import SET_ASIDE, telling_what_to_do
+from league.training.loop.recovery import telling_what_to_do
 from league.training.snapshots.exploiter_cycle import save_initial_weights
 from learners import values
 from learners.selection import forget_policy
@@ -211,7 +212,7 @@ def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, R
     old_policies = policies_for_resume(old)
     for name, policy in old_policies.items():
         policy.restore(folder / f"{name}.safetensors")
-        (folder / f"{name}.safetensors").unlink()
+        _remove(folder / f"{name}.safetensors")
     policies = {name: _evolved_policy(new, name, old_policies, population) for name in new.policies}
     _replace(policies, record, replaced)
     for name, policy in policies.items():
@@ -231,6 +232,14 @@ def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, R
     if config.model_copy(update={"iterations": old.config.iterations}) != old.config:
         record.alarms = {}  # the alarms' baselines were learned under the old settings
     write_record(folder, record)
+
+
+def _remove(state: Path) -> None:
+    """Remove a policy's state: a file, or a folder of parts."""
+    if state.is_dir():
+        shutil.rmtree(state)
+    else:
+        state.unlink()
 
 
 def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mapping[str, Replacement]) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from arena.records import Episode, MatchRequest, flatten_episodes
@@ -26,7 +28,7 @@ from league.training.board.loggers import Loggers
 from league.training.board.observer import Record
 from league.training.board.observers import observe
 from league.training.board.observers.conduct import observe_conduct
-from league.training.checkpoints.checkpoint import publish, save_checkpoint, write_results
+from league.training.checkpoints.checkpoint import finish_checkpoint, publish, save_checkpoint, write_results
 from league.training.checkpoints.played import PlayedMatches
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.branched import with_forks
@@ -80,6 +82,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         if stops:
             break
     league.finish_board()
+    finish_checkpoint(state)
     publish(context.run_dir, state)
     return state.iteration >= context.config.iterations
 
@@ -133,7 +136,9 @@ class League:
             self._stream = Stream(self.config, context.run_dir, state, self.rollouts, draw)
 
     def close(self) -> None:
-        """Close the rollout backend and the log."""
+        """Close the rollout backend and the log, once a checkpoint that is being written is there."""
+        with suppress(OSError, RuntimeError):  # of a loop that has ended without one
+            finish_checkpoint(self.state)
         self._board.close()
         self.rollouts.close()
 
@@ -329,15 +334,14 @@ class League:
 
     @counts_as("save")
     def checkpoint(self, *, due: bool = True) -> None:
-        """Save the run's state, where one is ``due``; when this returns, a kill loses nothing before it."""
+        """Save the run's state, where one is ``due`` (``save_checkpoint``)."""
         if self._stream is not None:
             self._stream.updated()
         if not due and not self._is_saved(self.state.iteration):
             write_results(self.context.run_dir, self.state)
             return
-        save_checkpoint(self.context.run_dir, self.state, self.config.kept_checkpoints)
-        if self.config.checkpoint_every > 1:
-            self._played.forget()
+        forget = partial(self._played.forget, self.state.iteration)
+        save_checkpoint(self.context.run_dir, self.state, self.config.kept_checkpoints, forget)
 
     @counts_as("watch")
     def _frozen(self, record: Record | None) -> Frozen | None:

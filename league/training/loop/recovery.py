@@ -25,7 +25,7 @@ from league.population.evaluation.policy_tables import IF_DAMAGED
 from league.population.results import journal
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.storage.immutable_folder import MANIFEST_FILE
-from league.population.storage.run_dir import STATE_FOLDER
+from league.population.storage.run_dir import SET_ASIDE, STATE_FOLDER
 from league.training.board.metrics_log import (
     METRICS_FILE,
     MIXTURES_FILE,
@@ -54,8 +54,6 @@ from league.training.checkpoints.checkpoint import (
 from league.training.checkpoints.played import PlayedMatches
 from league.training.checkpoints.run_state import Checkpoint
 from league.training.starts.pool import POOL_FILE
-
-SET_ASIDE = "set_aside"  # folder of a run: the files that rewinding replaced
 
 
 @contextmanager

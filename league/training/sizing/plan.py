@@ -7,11 +7,13 @@ What is not known before a run is assumed, and said so: the tokens of prompts an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from arena.roofline import (
+    MASTER_BYTES,
+    MOMENT_BYTES,
     Shape,
     decoding,
     gathered_bytes,
@@ -25,13 +27,15 @@ from arena.roofline import (
 from games.registry import make_game
 from league.config import RunConfig
 from league.population.players.adapter_slots import BYTES, at_once, slots_of
+from league.training.sizing.cards import groups, learns_here, on_cluster, split, spread_of, trained
 from league.training.sizing.facts import ASSUMED_RATES, Gpus, Rates, this_machine
+from league.training.sizing.mending import mendings_of
 
 GB = 1e9
 WORKSPACE = 2e9  # bytes that an engine's kernels and CUDA take on a GPU, assumed
 CPU_PASS = 8192  # tokens that an engine in the run's process reads at once
 LEAST_PASS = 512  # tokens of the smallest pass that is worth it
-LINK = 25e9  # bytes/s from a learner to an engine, assumed
+LINK = 25e9  # bytes/s from a learner to an engine, and between a card and main memory, assumed
 DRIVER_TRAJECTORY = 1.1e-3  # seconds of the driver for a trajectory, measured on two cores
 IN_PROCESS = 0.9  # of the memory, for an engine in a process of ours
 BUSY = 0.4  # share of an iteration below which engines or learners are said to wait
@@ -60,8 +64,9 @@ class RunPlan:
 
     gpus: Gpus
     shape: Shape
-    engines: int  # cards that play
-    learners: int  # cards that learn
+    engines: int  # cards that play; 0: others' do
+    parallel: int  # cards of one engine
+    learners: int  # cards that learn; 0: a trainer elsewhere does
     beside: bool  # each card does both
     parts: tuple[Part, ...]
     replies: int  # that an engine's memory holds at once
@@ -117,21 +122,24 @@ class _Planner:
 
     def __init__(self, config: RunConfig, shape: Shape, gpus: Gpus, rates: Rates, tokens: Tokens) -> None:
         self._config, self._shape, self._gpus, self._rates, self._tokens = config, shape, gpus, rates, tokens
-        self._policies = _trained(config)
+        self._policies = trained(config)
         first = config.policy(self._policies[0])
         self._rank = first.rank if first.adapted else None
         model = config.model_of(self._policies[0])
         self._bytes, self._on_gpu = BYTES[model.dtype if model.dtype in BYTES else "bfloat16"], model.device != "cpu"
         self._engines, self._learners, self._beside = split(config, gpus.number)
+        self._parallel = spread_of(config).cards
+        # engines of one or several cards; given servers are taken to be on cards such as these
+        self._replicas = max(self._engines // self._parallel, 1) if self._engines else spread_of(config).given
         self._warnings: list[str] = []
 
     def plan(self) -> RunPlan:
         """Return the plan."""
-        learner = self._learner()
+        learner = self._learner() if learns_here(self._config) else self._copy()
         engine, replies, misfits = self._engine(learner.bytes)
-        parts = [engine, learner, self._driver()]
+        parts = [part for part in (engine, learner, self._driver()) if part.number]
         if learner.bytes > self._gpus.card.memory:
-            misfits = [f"a learner needs {learner.bytes / GB:.1f} GB"]
+            misfits = [f"a {learner.name} needs {learner.bytes / GB:.1f} GB"]
         play, bound = self._play(max(replies, 1))
         learn = self._learn()
         transfer = self._sent_bytes() / LINK
@@ -144,6 +152,7 @@ class _Planner:
             gpus=self._gpus,
             shape=self._shape,
             engines=self._engines,
+            parallel=self._parallel,
             learners=self._learners,
             beside=self._beside,
             parts=tuple(parts),
@@ -163,7 +172,8 @@ class _Planner:
         """Return the engine, how many replies it holds at once, and what does not fit.
 
         Replies are as many as have keys and values of the longest prompt and reply in what weights, adapters and 2 GB
-        of workspace leave of its share. An engine in the learner's process plays the learner's own weights.
+        of workspace leave of its share. An engine in the learner's process plays the learner's own weights. Of an
+        engine on several cards each has its part of the weights, of keys and values, and of adapters' cut sides.
         """
         vllm, memory = self._config.engine.vllm, self._gpus.card.memory
         waits = self._separate() and vllm.sleep  # gives its memory back while the other learns
@@ -171,12 +181,21 @@ class _Planner:
         if self._beside and not self._separate():
             share = min(share, memory - learner + self._bytes * self._shape.weights)
         length = self._tokens.prompt + self._tokens.longest
-        each = reply_bytes(self._shape, length, bytes_each=self._bytes, on_gpu=self._on_gpu)
+        parallel = self._parallel
+        each = reply_bytes(self._shape, length, bytes_each=self._bytes, on_gpu=self._on_gpu, cards=parallel)
         replies = max(int((share - self._least_engine()) // each), 0)
-        wanted = math.ceil(self._config.in_flight / self._engines)
+        wanted = math.ceil(self._config.in_flight / self._replicas)
         held = self._least_engine() + min(replies, wanted) * each
         misfits = []
-        if not replies:
+        if not self._engines:
+            return Part("engine", 0, 0.0, "servers of others"), replies, []
+        if self._shape.heads % parallel:
+            misfits.append(
+                f"engine.vllm_server.tensor_parallel = {parallel} does not divide the model's {self._shape.heads} heads"
+            )
+        elif self._engines < parallel:
+            misfits.append(f"an engine takes {parallel} cards, and {self._engines} would play")
+        elif not replies:
             need = (self._least_engine() + each) / GB
             misfits.append(f"an engine needs {need:.1f} GB, of which its share is {share / GB:.1f}")
         elif self._beside and self._separate() and not waits and share + learner > memory:
@@ -187,7 +206,7 @@ class _Planner:
     def _least_engine(self) -> float:
         """Return the engine's weights, adapter slots and workspace: one layer's pass of 8,192 tokens on a CPU."""
         workspace = WORKSPACE if self._on_gpu else layer_bytes(self._shape, CPU_PASS, self._bytes)
-        return self._bytes * self._shape.weights + self._slots() * self._slot_bytes() + workspace
+        return self._bytes * self._shape.weights / self._parallel + self._slots() * self._slot_bytes() + workspace
 
     def _slots(self) -> int:
         """Return the adapters that one batch mixes: as set, or all that may play at once, in a tenth of the memory."""
@@ -197,7 +216,7 @@ class _Planner:
         return slots_of(self._config, self._slot_bytes(), memory).number
 
     def _slot_bytes(self) -> int:
-        return self._bytes * self._shape.adapter_weights(self._slot_rank())
+        return self._bytes * self._shape.adapter_weights(self._slot_rank(), self._parallel)
 
     def _slot_rank(self) -> int:
         return self._config.engine.vllm.max_lora_rank if self._separate() else self._rank or 1
@@ -208,10 +227,11 @@ class _Planner:
     def _learner(self) -> Part:
         """Return a learner: the model, 12 bytes a trained weight (16 below single precision), copies, and one pass.
 
-        With shards, the state is divided by the processes; a layer is gathered while it runs.
+        With shards, the state is divided by the processes; a layer is gathered while it runs. Moments that are away
+        between steps are 8 bytes of a weight.
         """
         optimizer, shards = self._config.optimizer, self._shards()
-        state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
+        state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes, offload=optimizer.offload)
         copies = self._copies()
         held = (state + copies) / shards
         if shards > 1:
@@ -241,37 +261,67 @@ class _Planner:
         return each * (bool(objective.magnet) + reference + 2 * means)
 
     def _shards(self) -> int:
-        return max(self._learners // _groups(self._config), 1) if self._config.optimizer.sharded else 1
+        return max(self._learners // groups(self._config), 1) if self._config.optimizer.sharded else 1
+
+    def _copy(self) -> Part:
+        """Return what plays of a policy that a trainer elsewhere has: the base and the adapter that it exports.
+
+        A frozen model scores with them here, one pass at a time, where the loss has one. On a cluster they are the
+        driver's.
+        """
+        held = float(self._bytes * self._shape.weights + MASTER_BYTES * self._shape.adapter_weights(self._rank or 0))
+        held += self._copies()
+        if self._config.objective.magnet or self._config.objective.kl_reference:
+            held += self._pass(self._config.optimizer.micro_batch_tokens or LEAST_PASS)
+        return Part("copy", 1 if self._beside else 0, held if self._beside else 0.0, "weights that the trainer exports")
 
     def _driver(self) -> Part:
-        """Return the driver's main memory: its copy of each policy, with the optimiser's state unless it is sharded."""
+        """Return the driver's main memory: its copy of each policy, with the optimiser's state unless it is sharded.
+
+        Of a trainer elsewhere it has no optimiser's state either.
+        """
         state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
         if self._config.optimizer.sharded:
             state = float(self._bytes * self._shape.weights)
-        return Part("driver (main memory)", 1, len(self._policies) * state, "a copy of each policy")
+        if not learns_here(self._config):
+            adapter = MASTER_BYTES * self._shape.adapter_weights(self._rank or 0)
+            state = float(self._bytes * self._shape.weights + adapter)
+        away = self._moments() if self._config.optimizer.offload and self._learners and self._on_gpu else 0.0
+        note = "a copy of each policy" + (", and its moments" if away else "")
+        return Part("driver (main memory)", 1, len(self._policies) * (state + away), note)
+
+    def _moments(self) -> float:
+        """Return the bytes of a policy's moments, of all shards together."""
+        return float(MOMENT_BYTES * (self._shape.adapter_weights(self._rank) if self._rank else self._shape.weights))
 
     def _play(self, replies: int) -> tuple[float, str]:
         """Return the seconds of an iteration's matches, and what bounds them.
 
         Tokens read and written over the engines' rates at this many replies in flight; never less than the longest
-        match, whose turns are written one after another.
+        match, whose turns are written one after another. An engine of several cards is as fast as all of them.
         """
-        card, tokens, config = self._gpus.card, self._tokens, self._config
+        tokens, config, engines, base = self._tokens, self._config, self._replicas, self._gpus.card
+        card = base._replace(flops=base.flops * self._parallel, bandwidth=base.bandwidth * self._parallel)
         matches = sum(game.matches for game in config.games.values())
-        flight = max(min(replies, math.ceil(min(config.in_flight, matches) / self._engines)), 1)
+        flight = max(min(replies, math.ceil(min(config.in_flight, matches) / engines)), 1)
         context, turns = tokens.prompt + tokens.reply // 2, self._turns()
         step = decoding(self._shape, flight, context)
         reading = prefilling(self._shape, 64, max(tokens.prompt, 1))
-        written = turns * tokens.reply / self._engines
+        written = turns * tokens.reply / engines
         writing = self._rates.play_seconds(step, card) * written / flight
-        read = self._rates.play_seconds(reading, card) * turns * tokens.prompt / self._engines / reading.tokens
+        read = self._rates.play_seconds(reading, card) * turns * tokens.prompt / engines / reading.tokens
         longest = max(map(_turns, config.games)) * tokens.longest * self._rates.play_seconds(step, card)
         if longest > writing + read:
             return longest, "the longest match"
         return writing + read, f"writing replies ({step.bound(card)})"
 
     def _learn(self) -> float:
-        """Return the seconds of an update: a pass for the old policy, and the steps', over the learners' rate."""
+        """Return the seconds of an update: a pass for the old policy, and the steps', over the learners' rate.
+
+        Moments that are away come and go in every step. What a trainer elsewhere takes is its own affair: 0.
+        """
+        if not self._learners:
+            return 0.0
         optimizer, card, tokens = self._config.optimizer, self._gpus.card, self._tokens
         micro = optimizer.micro_batch_tokens or LEAST_PASS
         context = tokens.prompt + tokens.reply
@@ -286,7 +336,8 @@ class _Planner:
         rows, steps = self._turns(), optimizer.inner_steps
         whole = rows < 2 * optimizer.minibatch_prompts or steps == 1
         passes = steps if whole else 1 + 1 / 3
-        return passes * rows * context / micro * self._rates.update_seconds(work, card) / self._learners
+        moved = steps * 2 * self._moments() / self._shards() / LINK if optimizer.offload and self._on_gpu else 0.0
+        return moved + passes * rows * context / micro * self._rates.update_seconds(work, card) / self._learners
 
     def _trajectories(self) -> float:
         return sum(g.matches / g.every * make_game(name).spec.seats for name, g in self._config.games.items())
@@ -311,15 +362,24 @@ class _Planner:
             )
         matches = sum(game.matches for game in config.games.values())
         flight = min(config.in_flight, matches)
-        if replies and flight / self._engines > replies:
+        if replies and flight / self._replicas > replies:
+            fit = replies * self._replicas
             self._warnings.append(
-                f"{flight:,} matches in flight, of which {replies * self._engines:,} fit; the others wait; set "
-                f"in_flight = {replies * self._engines}, or roles.max_reply_tokens lower"
+                f"{flight:,} matches in flight, of which {fit:,} fit; the others wait; set in_flight = {fit}, or "
+                "roles.max_reply_tokens lower"
             )
+        if not self._learners:
+            self._warnings.append(
+                "updates are the trainer's, elsewhere: neither its memory nor its seconds are counted"
+            )
+            return
+        if not self._engines:
+            self._warnings.append("the servers of engine.vllm_server.urls are taken to be cards such as these")
+        of_cluster = "cluster.engines" if on_cluster(config) else "engine.vllm_server.replicas"
         total = max(play, learn)
         for name, busy, setting in (
-            ("engines", play, "fewer cluster.engines and more optimizer.processes"),
-            ("learners", learn, "more cluster.engines and fewer optimizer.processes"),
+            ("engines", play, f"fewer {of_cluster} and more optimizer.processes"),
+            ("learners", learn, f"more {of_cluster} and fewer optimizer.processes"),
         ):
             if not self._beside and overlaps and busy < BUSY * total and self._gpus.number > 2:
                 self._warnings.append(f"{name} work {busy / total:.0%} of the time: set {setting}")
@@ -337,20 +397,6 @@ class _Planner:
             )
 
 
-def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
-    """Return how many cards play and learn, and whether each does both.
-
-    As the cluster's tables divide them, in proportion; without a cluster the first card plays and all learn.
-    """
-    cluster, processes = config.cluster, config.optimizer.processes
-    engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
-    learners = _groups(config) * processes * cluster.learner_gpus
-    if count == 1 or not engines or not learners or cluster.placement == "shared":
-        return (count, count, True) if engines else (1, min(processes, count), True)
-    playing = min(max(round(count * engines / (engines + learners)), 1), count - 1)
-    return playing, count - playing, False
-
-
 def _turns(game: str) -> float:
     """Return the turns of a match, of all seats: the most, as matches end with the longest."""
     return float(make_game(game).spec.max_turns)
@@ -362,52 +408,13 @@ def _weights(config: RunConfig) -> float:
     return float(sum(getattr(config.matchmaking, rule) for rule in SharesConfig.model_fields))
 
 
-class _Change(NamedTuple):
-    """A setting that may let a run fit."""
-
-    sentence: str
-    apply: Callable[[RunConfig], RunConfig]
-
-
-def _changes(config: RunConfig) -> Iterator[_Change]:
-    """Yield settings that take less memory, the ones that cost least first."""
-
-    def of(table: str, **values: object) -> Callable[[RunConfig], RunConfig]:
-        def apply(config: RunConfig) -> RunConfig:
-            return config.model_copy(update={table: getattr(config, table).model_copy(update=values)})
-
-        return apply
-
-    optimizer, vllm = config.optimizer, config.engine.vllm
-    for tenths in range(9, 1, -1) if not config.engine.in_process else ():
-        if tenths / 10 != vllm.gpu_memory_utilization:
-            other = vllm.model_copy(update={"gpu_memory_utilization": tenths / 10})
-            yield _Change(f"engine.vllm.gpu_memory_utilization = {tenths / 10}", of("engine", vllm=other))
-    if optimizer.micro_batch_tokens > 2048:
-        yield _Change("optimizer.micro_batch_tokens = 2048", of("optimizer", micro_batch_tokens=2048))
-    if not optimizer.checkpointing and config.roles.reply == "free":
-        yield _Change("optimizer.checkpointing = true", of("optimizer", checkpointing=True))
-    if optimizer.processes > 1 and not optimizer.sharded and config.roles.reply == "free":
-        yield _Change("optimizer.sharded = true", of("optimizer", sharded=True))
-    trained = [name for name in config.policies if not config.policy(name).adapted] or ["main"]
-    lora = {n: config.policy(n).model_copy(update={"weights": "lora", "rank": 32}) for n in trained}
-    if not all(config.policy(name).adapted for name in config.policies) or not config.policies:
-
-        def adapted(config: RunConfig) -> RunConfig:
-            ranked = of("engine", vllm=config.engine.vllm.model_copy(update={"max_lora_rank": 32}))
-            engine = ranked(config).engine
-            return config.model_copy(update={"policies": {**config.policies, **lora}, "engine": engine})
-
-        yield _Change(f"policies.{trained[0]}.weights = 'lora'", adapted)
-
-
 def _with_mending(made: RunPlan, config: RunConfig, shape: Shape, gpus: Gpus, tokens: Tokens) -> RunPlan:
     """Return a plan that does not fit with the settings that would let it, if there are any: one, or several."""
 
     def fits(changed: RunConfig) -> bool:
         return _Planner(changed, shape, gpus, made.rates, tokens).plan().fits
 
-    changes = list(_changes(config))
+    changes = list(mendings_of(config))
     settings = next(([change.sentence] for change in changes if fits(change.apply(config))), [])
     memory = [change for change in changes if not change.sentence.startswith("engine.")]
     changed, several = config, list[str]()
@@ -423,42 +430,42 @@ def _with_mending(made: RunPlan, config: RunConfig, shape: Shape, gpus: Gpus, to
     return replace(made, misfits=tuple(f"{sentence}, and a card has {card}: {advice}" for sentence in made.misfits))
 
 
-def _trained(config: RunConfig) -> list[str]:
-    return [name for name in config.policies if not config.policy(name).frozen] or ["main"]
-
-
-def _groups(config: RunConfig) -> int:
-    """Return how many learners there are, each of ``optimizer.processes`` processes: policies may learn apart."""
-    apart = config.async_learners.processes
-    return len(apart) if isinstance(apart, dict) else len(_trained(config)) if apart == "each" else 1
-
-
 def plan_here(config: RunConfig, shape: Shape) -> RunPlan | None:
     """Return a run's plan on the cards that it asks for, each like this machine's; None where those are not known."""
     card = this_machine(config.model.device)
     if card is None:
         return None
     cluster, processes = config.cluster, config.optimizer.processes
-    engines = (cluster.engines or cluster.workers) * cluster.engine_gpus
-    asked = math.ceil(engines + _groups(config) * processes * cluster.learner_gpus) if engines else processes
-    return plan(config, shape, Gpus(max(asked, 1), card))
+    learners = groups(config) * processes if learns_here(config) else 0
+    if on_cluster(config):
+        asked = (cluster.engines or cluster.workers) * cluster.engine_gpus + learners * cluster.learner_gpus
+    else:
+        asked = float(spread_of(config).started * spread_of(config).cards + (processes if learners else 0))
+    return plan(config, shape, Gpus(max(math.ceil(asked), 1), card))
 
 
 def side_by_side(plans: Sequence[RunPlan]) -> list[tuple[str, list[str]]]:
     """Return the rows of a table with a column for each plan."""
     rows: list[tuple[str, Callable[[RunPlan], str]]] = [
-        ("cards that play", lambda p: f"{p.engines}{' (and learn)' if p.beside else ''}"),
-        ("cards that learn", lambda p: str(p.learners)),
+        ("cards that play", _playing),
+        ("cards that learn", lambda p: str(p.learners or "others'")),
         *((f"{part.name}, GB", _part(index)) for index, part in enumerate(plans[0].parts)),
         ("replies in flight an engine", lambda p: f"{p.replies:,}"),
         ("play, s", lambda p: f"{p.play:,.0f}"),
-        ("learn, s", lambda p: f"{p.learn:,.0f}"),
+        ("learn, s", lambda p: f"{p.learn:,.0f}" if p.learners else "not counted"),
         ("weights to engines, s", lambda p: f"{p.transfer:,.1f}"),
         ("driver, s", lambda p: f"{p.driver:,.0f}"),
         ("an iteration, s", lambda p: f"{p.seconds:,.0f}" if p.fits else "does not fit"),
         ("bound by", lambda p: p.bound if p.fits else "memory"),
     ]
     return [(name, [value(plan) for plan in plans]) for name, value in rows]
+
+
+def _playing(plan: RunPlan) -> str:
+    if not plan.engines:
+        return "others'"
+    together = f" ({plan.engines // plan.parallel} x {plan.parallel})" if plan.parallel > 1 else ""
+    return f"{plan.engines}{together}{' (and learn)' if plan.beside and plan.learners else ''}"
 
 
 def _part(index: int) -> Callable[[RunPlan], str]:

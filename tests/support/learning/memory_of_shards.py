@@ -1,6 +1,7 @@
 """Two processes that share the weights of a model of 72 million: what each holds, from its start to its second update.
 
-python memory_of_shards.py FOLDER writes rank-0.json and rank-1.json there: bytes beyond what libraries took before.
+python memory_of_shards.py FOLDER [offload] writes rank-0.json and rank-1.json there: bytes beyond what libraries took
+before.
 """
 
 import gc
@@ -35,11 +36,11 @@ def write_shape(shape, folder):
     textless_tokenizer().save_pretrained(folder)
 
 
-def begun(shape, folder, team):
+def begun(shape, folder, team, offload=None):
     """Return a policy whose weights rank 0 has sent, one by one."""
     lm = LanguageModel.without_data(folder)
     enable_checkpointing(lm.model)
-    policy = Policy("main", lm, weight_decay=0.0, magnet=False)
+    policy = Policy("main", lm, weight_decay=0.0, magnet=False, offload=offload)
     policy.shard(dist.init_device_mesh("cpu", (2,)))
     numbers = torch.Generator().manual_seed(0)
 
@@ -60,7 +61,7 @@ def peak(work, before):
     return work(), status("VmHWM") - before
 
 
-def be_one(rank, folder):
+def be_one(rank, folder, offload):
     """Be one of two processes."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
@@ -70,7 +71,8 @@ def be_one(rank, folder):
     del small
     gc.collect()
     before = status("VmRSS")
-    policy, start = peak(lambda: begun(SHAPE, Path(folder) / "large", team), before)
+    away = Path(folder) if offload else None
+    policy, start = peak(lambda: begun(SHAPE, Path(folder) / "large", team, away), before)
     batch = game_length_batch(1, SHAPE.vocabulary)
     update(policy, batch, objective, STEPS, team)
     _, in_update = peak(lambda: update(policy, batch, objective, STEPS, team), before)
@@ -87,4 +89,4 @@ def be_one(rank, folder):
 if __name__ == "__main__":
     for shape, name in ((SMALL, "small"), (SHAPE, "large")):
         write_shape(shape, Path(sys.argv[1]) / name)
-    torch.multiprocessing.spawn(be_one, (sys.argv[1],), nprocs=2)
+    torch.multiprocessing.spawn(be_one, (sys.argv[1], "offload" in sys.argv[2:]), nprocs=2)

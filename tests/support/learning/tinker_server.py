@@ -139,6 +139,26 @@ class Service:
         self.tenants.create(model, data["lora_config"]["rank"], data["lora_config"]["seed"])
         return self._future({"model_id": model})
 
+    def deleted(self, path):
+        """Delete a state; return the status."""
+        if self.fault == "never deletes":
+            return 405
+        _, _, _, _, model, _, _, name = path.split("/")
+        trainer = self.tenants.trainers.get(model)
+        file = trainer._folder / name if trainer is not None else None
+        if file is None or not file.is_file():
+            return 404
+        file.unlink()
+        return 204
+
+    def states(self):
+        """Return the states that are kept, by their addresses."""
+        return [
+            f"tinker://{model}/weights/{file.name}"
+            for model, trainer in self.tenants.trainers.items()
+            for file in sorted(trainer._folder.glob("*.safetensors"))
+        ]
+
     def _loaded(self, data):
         source, _, file = data["path"].removeprefix("tinker://").split("/")
         model = f"{data['session_id']}:train:{data['model_seq_id']}"
@@ -194,6 +214,9 @@ def handler(service):
                 _, _, model, name, file = self.path.split("/")
                 self._send((service.tenants.exports[f"{model}/{name}"] / file).read_bytes(), "application/octet-stream")
                 return
+            if self.path == "/states":  # no part of the API
+                self._send(json.dumps(service.states()).encode(), "application/json")
+                return
             if self.path.startswith("/gradient/"):  # no part of the API
                 weights = service.tenants.trainers[self.path.split("/")[2]].policy.parameters
                 self._send(save({name: weight.grad for name, weight in weights.items()}), "application/octet-stream")
@@ -202,8 +225,13 @@ def handler(service):
                 answer = service.answer(self.path, b"", self.headers["Host"])
             self._send(json.dumps(answer).encode(), "application/json")
 
-        def _send(self, content, kind):
-            self.send_response(200)
+        def do_DELETE(self):
+            with service.lock:
+                status = service.deleted(self.path)
+            self._send(b"" if status == 204 else b"{}", "application/json", status)
+
+        def _send(self, content, kind, status=200):
+            self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

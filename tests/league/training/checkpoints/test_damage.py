@@ -13,8 +13,8 @@ from support.processes.runs import TINY, TrainingProcess, contents, league_train
 from games.common.errors import UsageError
 from league.cli.dispatch import main
 from league.population.results.match_store import MatchStore
-from league.population.storage.run_dir import Run
-from league.training.loop.recovery import SET_ASIDE, go_back
+from league.population.storage.run_dir import SET_ASIDE, Run
+from league.training.loop.recovery import go_back
 from league.training.loop.session import resume
 
 pytestmark = pytest.mark.thorough

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from support.source import ROOT
 
 from games.common.errors import UsageError
 from league.config.load import load
+from learners.parallel.saved_shards import layouts_of, read_parts
 
 LEAGUE = ["-c", "import sys; from league.cli import main; sys.exit(main())"]
 
@@ -38,7 +40,18 @@ def train(folder, name, *overrides, **launcher):
 
 def tensors(run):
     newest = max((run / "state").glob("iteration-*"))  # the one before it is kept too
-    return {path.stem: load_file(path) for path in newest.glob("*.safetensors")}
+    assert not list(newest.rglob("*.pt*")) + list(newest.rglob(".metadata")), "nothing is pickled"
+    return {path.stem: state_of(path) for path in newest.glob("*.safetensors")}
+
+
+def state_of(path):
+    """Return the tensors of a file, or of a folder of parts."""
+    if path.is_file():
+        return load_file(path)
+    assert len({part.name.split("-")[1] for part in path.iterdir()}) > 1, "each process writes its part"
+    whole = {name: torch.full(*layout[:1], 7, dtype=layout.dtype) for name, layout in layouts_of(path).items()}
+    read_parts(path, whole, together=False)
+    return whole
 
 
 def resumed(run, target, processes):
@@ -65,9 +78,45 @@ def assert_same(found, expected):
 def test_copies_and_shards_train_the_run_of_one_process_whatever_number_goes_on(weights, tmp_path):
     alone = train(tmp_path, "alone", *WEIGHTS[weights], "iterations=4")
     assert_same(train(tmp_path, "copies", *WEIGHTS[weights], *TWO, "iterations=4"), alone)
-    train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS)
+    train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS, "optimizer.offload=true")
     for processes in (1, 2, 3):
         assert_same(resumed(tmp_path / "shards", tmp_path / f"on-{processes}", processes), alone)
+
+
+# The leader is killed while it writes its part for the second time, after a file of the first policy.
+KILLED = """
+import os, signal, sys
+from torch.distributed.checkpoint import HuggingFaceStorageWriter as Writer
+
+written, write = [], Writer.write_data
+
+def killed(self, *plan):
+    written.append(1)
+    write(self, *plan)
+    if len(written) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(self, *plan)
+
+Writer.write_data = killed
+from league.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.thorough
+def test_a_kill_while_parts_are_written_leaves_the_checkpoint_before_it(tmp_path):
+    alone = train(tmp_path, "alone", *WEIGHTS["full"], "iterations=3")
+    run = tmp_path / "shards"
+    options = [*WEIGHTS["full"], *TWO, *SHARDS, "iterations=3"]
+    words = ["train", tmp_path / "tiny.toml", "--run-dir", run, *(w for option in options for w in ("--set", option))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], env=environment, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    begun = run / "state/.iteration-000002/main.safetensors"
+    assert list(begun.glob("*.safetensors")), "a part was there"
+    assert sorted(path.name for path in (run / "state").glob("iteration-*"))[-1] == "iteration-000001"
+    league("train", "--resume", "--run-dir", run)
+    assert_same(tensors(run), alone)
 
 
 @pytest.mark.thorough

@@ -8,8 +8,9 @@ from arena.roofline import CARDS, KNOWN, QWEN3_4B, Card, Shape, decoding, updati
 from games.common.errors import UsageError
 from league.cli import main
 from league.config.load import load
+from league.training.sizing.cards import split
 from league.training.sizing.facts import Gpus, parse_gpus, read_rates, shape_of
-from league.training.sizing.plan import plan, plan_here, split
+from league.training.sizing.plan import plan, plan_here
 
 H100 = CARDS[2]
 FULL = ["policies.main.weights=full", "model.source=Qwen/Qwen3-8B"]
@@ -133,3 +134,112 @@ def test_plans_stand_side_by_side(capsys):
     assert main(["plan", "qwen3-4b", "--gpus", "1xH100", "--json"]) == 1
     [made] = json.loads(capsys.readouterr().out)
     assert not made["fits"]
+
+
+SERVERS = ["engine.kind=vllm_server", "cluster.engine_gpus=0", "cluster.learner_gpus=0"]
+ELSEWHERE = [
+    *("trainer.kind=tinker", "async_learners.processes=none", "async_learners.max_staleness=0"),
+    *("optimizer.processes=1", "optimizer.sharded=false"),
+]
+
+
+@pytest.mark.parametrize(("cards", "kv_heads"), [(1, 8), (2, 4), (4, 2), (8, 1), (16, 1)])
+def test_an_engine_of_several_cards_by_hand(cards, kv_heads):
+    """Of Qwen3-32B: a part of the weights a card, whole heads of keys and values, and half of each adapter cut."""
+    words = [f"engine.vllm_server.tensor_parallel={cards}", "engine.vllm_server.replicas=1", "in_flight=10000"]
+    words += ["engine.vllm.max_loras=4", "engine.vllm.max_lora_rank=32", "engine.vllm.gpu_memory_utilization=0.9"]
+    config = load("qwen3-4b", ["threads=1", "model.source=Qwen/Qwen3-32B", *SERVERS, *words])
+    made = plan(config, shape_of(config), parse_gpus(f"{cards + 4}xH200"))
+    hidden, layers, width, middle, vocabulary = 5120, 64, 64 * 128, 25_600, 151_936
+    weights = layers * (2 * hidden * 128 * (64 + 8) + 3 * hidden * middle) + 2 * hidden * vocabulary
+    begin = (hidden + width // cards) + 2 * (hidden + 1024 // cards) + 2 * (hidden + middle // cards)
+    end = (width // cards + hidden) + (middle // cards + hidden)
+    held = 2 * weights / cards + 4 * 2 * 32 * layers * (begin + end) + 2e9
+    reply = 2 * layers * kv_heads * 128 * 2 * (256 + 1024)
+    engine = made.parts[0]
+    assert made.replies == int((0.9 * 141e9 - held) // reply)
+    assert engine.bytes == pytest.approx(held + made.replies * reply)
+    assert (engine.number, made.engines, made.parallel) == (cards, cards, cards)
+    assert "4 adapters" in engine.note
+
+
+def test_two_cards_of_one_engine_read_its_weights_twice_as_fast():
+    alone = ["engine.vllm_server.replicas=2", "engine.vllm_server.tensor_parallel=1", "in_flight=64"]
+    pair = ["engine.vllm_server.replicas=1", "engine.vllm_server.tensor_parallel=2", "in_flight=64"]
+    one, two = (planned("6xH100", *SERVERS, *words) for words in (alone, pair))
+    assert one.engines == two.engines == 2
+    assert one.play / 2 < two.play < one.play, "more replies in flight, of which each has its keys and values read"
+
+
+def test_servers_and_learners_have_cards_of_their_own():
+    of = ["threads=1", *SERVERS, "engine.vllm_server.replicas=2", "engine.vllm_server.tensor_parallel=2"]
+    config = load("qwen3-4b", of)  # whose learner is four processes
+    found = [split(config, count) for count in (1, 2, 3, 4, 6, 8, 16)]
+    assert found == [
+        (1, 1, True),
+        (2, 2, True),
+        (2, 1, False),
+        (2, 2, False),
+        (4, 2, False),
+        (4, 4, False),
+        (8, 8, False),
+    ]
+    given = load("qwen3-4b", [*of, 'engine.vllm_server.urls=["http://a:1", "http://b:1"]'])
+    assert split(given, 8) == (0, 4, False), "all of ours learn"
+    made = plan(given, shape_of(given), parse_gpus("8xH100"))
+    assert [part.name for part in made.parts] == ["learner", "driver (main memory)"]
+    assert any("are taken to be cards such as these" in warning for warning in made.warnings)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words", "sentence"),
+    [
+        ("8xH100", ["engine.vllm_server.tensor_parallel=3"], "_parallel = 3 does not divide the model's 32 heads"),
+        ("1xH100", ["engine.vllm_server.tensor_parallel=2"], "an engine takes 2 cards, and 1 would play"),
+        (
+            "8xH100",
+            [
+                *("model.source=Qwen/Qwen3-32B", "engine.vllm_server.replicas=4", "optimizer.micro_batch_tokens=2048"),
+                *("roles.max_reply_tokens=16384", "engine.vllm.max_model_len=32768"),
+            ],
+            "set engine.vllm_server.tensor_parallel = 2 and engine.vllm_server.replicas = 2",
+        ),
+    ],
+)
+def test_engines_that_cannot_be_are_told(gpus, words, sentence):
+    words = [*SERVERS, "engine.vllm.gpu_memory_utilization=0.9", *words]
+    made = planned(gpus, *words)
+    assert not made.fits
+    assert sentence in made.misfits[0]
+    if "set " in sentence:
+        mended = [setting.replace(" ", "") for setting in sentence.removeprefix("set ").split(" and ")]
+        assert planned(gpus, *[word for word in words if "replicas" not in word], *mended).fits
+
+
+def test_what_a_trainer_elsewhere_takes_is_not_counted():
+    here, there = planned("8xH100"), planned("8xH100", *ELSEWHERE)
+    assert [part.name for part in there.parts] == ["engine", "driver (main memory)"]
+    assert (there.engines, there.learners, there.learn) == (8, 0, 0.0)
+    assert any("elsewhere" in warning for warning in there.warnings)
+    assert not any("elsewhere" in warning for warning in here.warnings)
+    adapter = 4 * QWEN3_4B.adapter_weights(32)
+    assert there.parts[-1].bytes == 2 * QWEN3_4B.weights + adapter, "without moments and gradients"
+    assert here.parts[-1].bytes > there.parts[-1].bytes or here.parts[-1].bytes == 2 * QWEN3_4B.weights + 4 * adapter
+    alone = planned("1xH100", *ELSEWHERE, "cluster.engine_gpus=0")
+    assert [part.name for part in alone.parts] == ["engine", "copy", "driver (main memory)"]
+    assert alone.parts[1].bytes == 2 * QWEN3_4B.weights + adapter
+    scored = planned("1xH100", *ELSEWHERE, "cluster.engine_gpus=0", "objective.kl_reference=0.1")
+    assert scored.parts[1].bytes > alone.parts[1].bytes, "the reference's passes are here"
+
+
+def test_moments_that_are_away_take_no_memory_of_a_card_and_some_time():
+    full = ["policies.main.weights=full", "optimizer.sharded=true", "optimizer.micro_batch_tokens=2048"]
+    here, away = planned("8xH100", *full), planned("8xH100", *full, "optimizer.offload=true")
+    assert here.parts[1].bytes - away.parts[1].bytes == pytest.approx(8 * QWEN3_4B.weights / 4)
+    assert away.parts[2].bytes - here.parts[2].bytes == pytest.approx(8 * QWEN3_4B.weights)
+    steps = load("qwen3-4b", ["threads=1"]).optimizer.inner_steps
+    assert away.learn - here.learn == pytest.approx(steps * 2 * 8 * QWEN3_4B.weights / 4 / 25e9)
+    large = [*full, "model.source=Qwen/Qwen3-14B", "engine.vllm.gpu_memory_utilization=0.9"]
+    told = planned("6xA100", *large).misfits[0]
+    assert told.endswith("set optimizer.offload = true")
+    assert planned("6xA100", *large, "optimizer.offload=true").fits

@@ -1,0 +1,98 @@
+"""Moments that are away between steps: the same steps, to the last bit, and none of the process's memory."""
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from support.models.pocket import pocket
+from torch.nn import Parameter
+
+from games.common.errors import UsageError
+from league.config.load import load
+from learners.update.moments import AwayMoments
+from learners.update.optimizers import make_optimizer
+from learners.update.policy import Policy
+
+
+def policy(folder=None, dtype=torch.float32):
+    lm = pocket()
+    lm.model.to(dtype)
+    return Policy("main", lm, weight_decay=0.1, magnet=False, offload=folder)
+
+
+def learn(learner, seed, left_out=None):
+    """Take a step with random gradients; one weight may have none."""
+    numbers = torch.Generator().manual_seed(seed)
+    for number, parameter in enumerate(learner.parameters.values()):
+        gradient = torch.randn(parameter.shape, generator=numbers)
+        parameter.grad = None if number == left_out else gradient
+    learner.step(1e-2)
+    learner.clear_gradients()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_steps_are_the_same_to_the_last_bit(dtype, tmp_path):
+    here, away = policy(dtype=dtype), policy(tmp_path, dtype)
+    for seed in range(3):
+        for learner in (here, away):
+            learn(learner, seed, left_out=1 if seed == 1 else None)
+    assert_equal(away.tensors(), here.tensors())
+    for name, weight in here.lm.parameters().items():
+        assert torch.equal(away.lm.parameters()[name], weight)
+    steps = {key: int(step) for key, step in away.tensors().items() if key.startswith("step/")}
+    assert sorted(steps.values())[0] == 2, "of the weight that had no gradient once"
+    away.save(tmp_path / "main.safetensors")
+    again, on_device = policy(tmp_path, dtype), policy(dtype=dtype)
+    for learner in (again, on_device):  # what was away is read by those who have it here, and the other way round
+        learner.restore(tmp_path / "main.safetensors")
+    for learner in (here, again, on_device):
+        learn(learner, 7)
+    assert_equal(again.tensors(), here.tensors())
+    assert_equal(on_device.tensors(), here.tensors())
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+
+
+def test_moments_are_not_lost_with_their_pages_and_not_mixed_up(tmp_path):
+    """Weights of odd sizes, an empty one among them, as of a process without a part of it."""
+    weights = [Parameter(torch.zeros(size)) for size in ((3,), (0, 4), (1,), (1025,), (5, 7))]
+    optimizer = make_optimizer("adamw", weights, 0.0)
+    away = AwayMoments(optimizer, weights, tmp_path)
+    for number, weight in enumerate(weights):
+        weight.grad = torch.full_like(weight, number + 1.0)
+    away.step()
+    assert all(weight.grad is None for weight in weights), "they are freed one by one"
+    for number, weight in enumerate(weights):
+        state = optimizer.state[weight]
+        torch.testing.assert_close(state["exp_avg"], torch.full_like(weight, 0.1 * (number + 1)))
+        torch.testing.assert_close(state["exp_avg_sq"], torch.full_like(weight, 0.01 * (number + 1) ** 2))
+    assert not list(tmp_path.iterdir()), "the file has no name"
+    elsewhere = AwayMoments(make_optimizer("adamw", weights, 0.0), weights, tmp_path / "of another machine")
+    weights[0].grad = torch.ones(3)
+    elsewhere.step()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells a process's memory so")
+def test_they_take_none_of_the_memory(tmp_path):
+    weight = Parameter(torch.zeros(4_000_000))
+    away = AwayMoments(make_optimizer("adamw", [weight], 0.0), [weight], tmp_path)
+
+    def resident():
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    weight.grad = torch.ones(4_000_000)
+    away.step()
+    assert resident() - before < 4_000_000, "32 MB are in the file"
+
+
+def test_moments_of_another_optimiser_are_refused():
+    with pytest.raises(UsageError, match=r"Set one of them: optimizer\.offload = false"):
+        load("pocket", ["optimizer.offload=true", "optimizer.name=adamw8bit"])
