@@ -103,7 +103,7 @@ def test_measured_rates_take_the_place_of_assumed_ones(tmp_path):
     assert rates[:2] == pytest.approx((0.75, 0.25))
     assert rates.source == "measured on NVIDIA H100 80GB HBM3, 2026-11-25"
     path.write_text("{}")
-    with pytest.raises(UsageError, match="it is no file of"):
+    with pytest.raises(UsageError, match="it is not a file of"):
         read_rates(path)
 
 
