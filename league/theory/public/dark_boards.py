@@ -31,6 +31,7 @@ except ImportError:  # numba is optional
     passes = None  # type: ignore[assignment]
 
 MOST_CELLS = 9
+NO_NUMBA = "{} is solved by compiled loops, which need numba, and it is not installed. Type: pip install numba"
 Policies = tuple[Floats, Floats]  # by seat, the chance of each edge of its trie  # [E]
 
 
@@ -112,9 +113,7 @@ def dark_board(game: str) -> DarkBoard | None:
     if shape is None:
         return None
     if passes is None:
-        raise UsageError(
-            f"{game} is solved by compiled loops, which need numba, and it is not installed. Type: pip install numba"
-        )
+        raise UsageError(NO_NUMBA.format(game))
     return _built(game, shape)
 
 

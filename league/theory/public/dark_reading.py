@@ -20,7 +20,7 @@ from league.theory.public.tree import Floats, Integers
 if TYPE_CHECKING:
     from league.theory.public.dark_passes import Trie
 
-BATCH = 32_768  # information states that are asked at once
+FIRST_BATCH, BATCH = 1024, 32_768  # information states that are asked at once, at first and then
 Position = tuple[int, ChoiceGame]  # (seat, a position in which it is that seat's turn)
 Distributions = Callable[[Sequence[Position]], Sequence[Sequence[float]]]
 
@@ -32,6 +32,11 @@ def positions(board: DarkBoard, seat: int, first: int = 0) -> Iterator[tuple[int
         yield node, match.at(node)
 
 
+def typical_positions(board: DarkBoard) -> Iterator[Position]:
+    """Yield positions of the first seat from the middle on, which are about as long as most."""
+    return (position for _, position in positions(board, 0, len(board.tries[0].first) // 2))
+
+
 def read_policy(
     board: DarkBoard,
     seat: int,
@@ -41,7 +46,7 @@ def read_policy(
 ) -> Floats:
     """Return a player's policy in a seat; arguments are as of ``reading.read_policy``.  # [E]"""
     policy, asked = begun or (board.uniform()[seat], 0)
-    trie, size = board.tries[seat], min(BATCH, 1024)
+    trie, size = board.tries[seat], FIRST_BATCH
     waiting = positions(board, seat, asked)
     while part := list(itertools.islice(waiting, size)):
         answers = distributions([position for _, position in part])
