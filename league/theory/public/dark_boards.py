@@ -172,7 +172,7 @@ def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
     policies' worst cases, so they hold whatever is left to learn.
     """
     policies = board.uniform()
-    regrets, summed, reach, gains = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
+    regrets, summed, reach, gained = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
     for trie, policy, reached in zip(board.tries, policies, reach, strict=True):
         passes.reaches(trie, policy, reached)
     total = 0.0
@@ -180,23 +180,37 @@ def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
         share = float(iteration**4)
         total += share
         for seat, trie in enumerate(board.tries):
-            gains[seat][:] = 0.0
-            passes.walk(board.rules, board.tries, (reach[0], reach[1]), seat, gains[seat])
-            passes.learn(trie, gains[seat], policies[seat], regrets[seat], summed[seat], reach[seat], share)
+            gained[seat][:] = 0.0
+            passes.walk(board.rules, board.tries, (reach[0], reach[1]), seat, gained[seat])
+            passes.learn(trie, gained[seat], policies[seat], regrets[seat], summed[seat], reach[seat], share)
             passes.reaches(trie, policies[seat], reach[seat])
         if iteration % every == 0:
             first, second = _answers(board, (summed[0] / total, summed[1] / total))
             yield Solved(iteration, -second, first)
 
 
+def is_compiled() -> bool:
+    """Return whether the loops can be had."""
+    return passes is not None
+
+
+def gains(board: DarkBoard, seat: int, others: Floats) -> Floats:
+    """Return what a seat earns where a match ends after an edge of its, times the other's reach, ``others`` [E']."""
+    found, own = np.zeros(board.edges(seat)), np.zeros(board.edges(seat))
+    passes.walk(board.rules, board.tries, (own, others) if seat == 0 else (others, own), seat, found)
+    return found
+
+
+def response(board: DarkBoard, seat: int, learned: Floats, scored: Floats | None = None) -> float:
+    """Return what a best response to the gains ``learned`` earns with them, or with the gains ``scored``."""
+    trie = board.tries[seat]
+    return float(passes.best_response(trie, learned) if scored is None else passes.answer_to(trie, learned, scored))
+
+
 def _answers(board: DarkBoard, reach: Policies) -> tuple[float, float]:
     """Return ``best_responses`` from the policies' reaches [E] by seat."""
-    found = []
-    for seat, trie in enumerate(board.tries):
-        gains = np.zeros(int(trie.size[1]))
-        passes.walk(board.rules, board.tries, reach, seat, gains)
-        found.append(float(passes.best_response(trie, gains)))
-    return found[0], found[1]
+    first, second = (response(board, seat, gains(board, seat, reach[1 - seat])) for seat in (0, 1))
+    return first, second
 
 
 def _reaches(board: DarkBoard, policies: Policies) -> Policies:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from league.theory.public.bounds import Bounds, bounds_of
-from league.theory.public.dark_boards import DarkBoard, passes, widths
+from league.theory.public.dark_boards import DarkBoard, gains, response, widths
 from league.theory.public.tree import Floats, Integers
 
 Ask = Callable[[int, Integers], Sequence[Sequence[float]]]  # (seat, nodes [Q]) -> chances by edge [Q][edges]
@@ -39,15 +39,10 @@ class DarkSampler:
 
     def _answer(self, seat: int, plans: int) -> tuple[float, float]:
         """Return what a response earns in a seat against 2 · ``plans`` plans of the other seat's."""
-        board, trie = self._board, self._board.tries[seat]
-        gains, own = [], np.zeros(board.edges(seat))
-        for others in self._reaches(1 - seat, plans):
-            gains.append(np.zeros(board.edges(seat)))
-            reach = (own, others) if seat == 0 else (others, own)
-            passes.walk(board.rules, board.tries, reach, seat, gains[-1])
-        first, second = gains
-        crossed = (passes.answer_to(trie, first, second) + passes.answer_to(trie, second, first)) / 2.0
-        return float(crossed), float(passes.best_response(trie, (first + second) / 2.0))
+        board = self._board
+        first, second = (gains(board, seat, others) for others in self._reaches(1 - seat, plans))
+        crossed = (response(board, seat, first, second) + response(board, seat, second, first)) / 2.0
+        return crossed, response(board, seat, (first + second) / 2.0)
 
     def _reaches(self, seat: int, plans: int) -> tuple[Floats, Floats]:
         """Draw plans of a seat's; return the share of the first half, and of the second, that take each edge.  # [E]"""

@@ -34,7 +34,7 @@ def obstacle(game: str) -> str | None:
     shape = shape_of(game)
     if shape is None or shape.cells < MANY_CELLS:
         return None
-    if dark_boards.passes is None:
+    if not dark_boards.is_compiled():
         return dark_boards.NO_NUMBA.format(game)
     instead = "Take phantom_ttt, or dark_hex(num_rows=2,num_cols=4,gameversion=adh)."
     if shape.abrupt and shape.cells > MOST_ABRUPT:
