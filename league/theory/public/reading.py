@@ -160,12 +160,20 @@ def _in_depth(tree: PublicTree, first: np.ndarray) -> Iterator[tuple[int, int, H
         for child in range(first[node], first[node] + counts[node]):
             if going[child]:
                 action = int(tree.action[child])
-                waiting.append((child, (_moved(games[0], action), _moved(games[1], action))))
+                first_seat = _moved(games[0], action)
+                second_seat = first_seat if games[1] is games[0] else _moved(games[1], action)
+                waiting.append((child, (first_seat, second_seat)))
 
 
 def _roots(tree: PublicTree) -> Hands:
-    """Return for each hand of each seat a match in which it has just been dealt."""
-    _, deals, _ = dealt(tree.game)
+    """Return for each hand of each seat a match in which it has just been dealt.
+
+    Where both can hold the same, it is the same for both, and so are the matches that come after it.
+    """
+    hands, deals, _ = dealt(tree.game)
+    if hands[0] == hands[1] and all((hand, hand) in deals for hand in range(len(hands[0]))):
+        alike = tuple(OpenSpielGame.from_state(tree.game, deals[hand, hand]) for hand in range(len(hands[0])))
+        return alike, alike
     by_hand: tuple[dict[int, OpenSpielGame], dict[int, OpenSpielGame]] = ({}, {})
     for hands, state in deals.items():
         for seat in (0, 1):
