@@ -46,7 +46,7 @@ setup(
     entry_points={"console_scripts": ["league = league.cli:main"]},
     # Ranges stay open here; constraints.txt pins what the Makefile installs.
     install_requires=[
-        "torch>=2.6",
+        "torch>=2.11",
         "transformers>=5.0",
         "peft>=0.19",
         "tokenizers>=0.21",

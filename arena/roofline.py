@@ -19,6 +19,7 @@ ADAM_BYTES = 30  # a trained weight in a step: its master, gradient and both mom
 PASS_BYTES = 2 * 3 + 2 + 2 + 4 + 4  # in a pass: read thrice, its gradient written, read, and added in single precision
 TRAINED_BYTES = 12  # held for a trained weight beside the model: its gradient and both moments in single precision
 MASTER_BYTES = 4  # and its single-precision copy, where the model is in lower precision
+NORMALISES_QUERIES = frozenset({"qwen3", "olmo2", "gemma3", "gemma3_text"})  # and keys, before they are compared
 # Logits that exist at once, and tensors of that size: ``arena.lm.fused_scores`` on a GPU, ``arena.lm.logprobs`` else.
 LOGITS = {True: (1 << 28, 3), False: (1 << 25, 5)}
 
@@ -193,19 +194,44 @@ def gathered_bytes(shape: Shape, *, bytes_each: int) -> float:
 
 
 def pass_bytes(
-    shape: Shape, tokens: int, scored: int, *, full: bool, checkpointing: bool, bytes_each: int, on_gpu: bool
+    shape: Shape,
+    tokens: int,
+    scored: int,
+    *,
+    lora: bool,
+    full: bool,
+    checkpointing: bool,
+    bytes_each: int,
+    on_gpu: bool,
 ) -> float:
     """Return what one pass holds beside the state.
 
-    A layer keeps 6 states, 5 tensors as wide as its queries and 4 as wide as its feed-forward part; with checkpointing
-    its input, and one layer all of these at a time. Logits exist for some tokens at once. With ``full`` weights that
-    are not shards, the gradients of the table of embeddings and of the head exist once more while they are added.
+    A layer keeps what its backward pass needs; with checkpointing its input, and one layer all of that at a time.
+    Logits exist for some tokens at once. With ``full`` weights that are not shards, the gradients of the table of
+    embeddings and of the head exist once more while they are added.
     """
-    layer = layer_bytes(shape, tokens, bytes_each)
+    layer = kept_bytes(shape, tokens, bytes_each, lora=lora)
     kept = layer + shape.layers * tokens * bytes_each * shape.hidden if checkpointing else shape.layers * layer
     most, tensors = LOGITS[on_gpu]
     logits = 4.0 * tensors * min(scored * shape.vocabulary, max(most, shape.vocabulary))
     return kept + logits + (2.0 * bytes_each * shape.head_weights if full else 0.0)
+
+
+def kept_bytes(shape: Shape, tokens: int, bytes_each: int, *, lora: bool) -> float:
+    """Return what one layer keeps of so many tokens for its backward pass.
+
+    That is what it makes, and where it normalises queries and keys, these once more and in single precision. An adapter
+    takes its layer's input in single precision; a frozen layer keeps no input, and a frozen norm no normalised state.
+    """
+    queries = shape.heads * shape.head_width
+    normalised = queries + shape.kv_heads * shape.head_width if shape.family in NORMALISES_QUERIES else 0
+    numbers = normalised * (MASTER_BYTES + bytes_each)
+    if lora:
+        numbers -= bytes_each * (2 * shape.hidden + normalised)
+        if bytes_each < MASTER_BYTES:
+            numbers += MASTER_BYTES * (5 * shape.hidden + queries + shape.intermediate)
+            numbers -= bytes_each * (2 * shape.hidden + queries + shape.intermediate)
+    return layer_bytes(shape, tokens, bytes_each) + float(tokens * numbers)
 
 
 def layer_bytes(shape: Shape, tokens: int, bytes_each: int) -> float:

@@ -36,7 +36,7 @@ def measure(setup: Setup, report: Report) -> None:
     sizes = TINY_SIZES if setup.tiny else SIZES
     for shape in sizes.shapes:
         if report.affords(f"play/{shape.name}"):
-            with report.telling_of_memory(f"play/{shape.name}"):
+            with report.telling_of_failures(f"play/{shape.name}"):
                 _measure_shape(shape, sizes, setup, report)
 
 
@@ -46,13 +46,13 @@ def _measure_shape(shape: Shape, sizes: Sizes, setup: Setup, report: Report) -> 
         for shared in (True, False) if number == first else (True,):
             key = f"play/{shape.name}/{number}" + ("" if shared else "/unshared")
             if report.affords(key):
-                with report.telling_of_memory(key):
+                with report.telling_of_failures(key):
                     lm.shares_prefix = shared
                     _measure(lm, shape, key, number, sizes.written, setup, report)
     lm.shares_prefix = True
     key = f"play/{shape.name}/{first}/{ADAPTERS} adapters"
     if report.affords(key):
-        with report.telling_of_memory(key):
+        with report.telling_of_failures(key):
             _measure_adapters(lm, key, first, sizes.written, setup, report)
 
 

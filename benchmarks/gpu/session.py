@@ -77,14 +77,17 @@ class Report:
         return False
 
     @contextmanager
-    def telling_of_memory(self, case: str) -> Iterator[None]:
-        """Let the part go on after a case that does not fit into memory, which the report says."""
+    def telling_of_failures(self, case: str) -> Iterator[None]:
+        """Let the part go on after a case that fails or does not fit into memory, which the report says."""
         import torch
 
         try:
             yield
         except torch.OutOfMemoryError as error:
             self.note(f"{case}: out of memory ({str(error).splitlines()[0]})")
+        except RuntimeError as error:
+            self.note(f"{case}: failed ({str(error).splitlines()[0][:300]})")
+            self.add(failed=True)
         finally:
             gc.collect()  # adapters and their base refer to each other
             if torch.cuda.is_initialized():

@@ -33,7 +33,7 @@ def iterations(setup: Setup, report: Report) -> None:
             key = f"iteration/{length}"
             if not report.affords(key):
                 return
-            with report.telling_of_memory(key):
+            with report.telling_of_failures(key):
                 settings = _free_replies(setup, source, length)
                 with busy_share(setup.device) as busy:
                     logged = _train(

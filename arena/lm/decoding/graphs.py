@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ class GraphPool:
     def __init__(self, device: torch.device) -> None:
         self._device, self.captures = device, device.type == "cuda"
         self._pool: Any = None
+        self._alive: WeakSet[torch.cuda.CUDAGraph] = WeakSet()
 
     def capture(self, step: Callable[[], None], changed: Sequence[Tensor]) -> Callable[[], None]:
         """Return a call that runs ``step``; ``changed`` are tensors that it writes and reads again.
@@ -35,11 +37,12 @@ class GraphPool:
         with unchanged(changed), _beside(self._device):
             for _ in range(WARM_UPS):
                 step()
-        if self._pool is None:
+        if not self._alive:  # the allocator gives a pool up with its last graph, and takes no other into it
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(self._device), torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
             step()
+        self._alive.add(graph)
         return graph.replay
 
 

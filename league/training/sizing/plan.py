@@ -226,6 +226,7 @@ class _Planner:
             self._shape,
             tokens,
             tokens // 2,
+            lora=self._rank is not None,
             full=self._rank is None and self._shards() == 1,
             checkpointing=self._config.optimizer.checkpointing,
             bytes_each=self._bytes,

@@ -28,7 +28,9 @@ def measured(*words):
 def test_a_learner_takes_the_memory_that_is_predicted(kind, rank):
     found = measured(kind, 512)
     kept = kind == "checkpointed"
-    one = pass_bytes(SMOLLM2, found["tokens"], found["scored"], full=rank is None, checkpointing=kept, **CPU)
+    one = pass_bytes(
+        SMOLLM2, found["tokens"], found["scored"], lora=rank is not None, full=rank is None, checkpointing=kept, **CPU
+    )
     assert state_bytes(SMOLLM2, rank=rank, bytes_each=4) + one == pytest.approx(found["bytes"], rel=0.1)
 
 
@@ -53,7 +55,7 @@ def test_each_of_two_processes_holds_half_and_what_is_predicted(tmp_path):
         found = json.loads((tmp_path / f"rank-{rank}.json").read_text())
         assert found["start"] <= 1.1 * 12 * shape.weights / 2
         assert found["between"] <= 1.1 * 12 * shape.weights / 2
-        one = pass_bytes(shape, found["tokens"], found["scored"], full=False, checkpointing=True, **CPU)
+        one = pass_bytes(shape, found["tokens"], found["scored"], lora=False, full=False, checkpointing=True, **CPU)
         predicted = state_bytes(shape, rank=None, bytes_each=4) / 2 + gathered_bytes(shape, bytes_each=4) + one
         assert predicted == pytest.approx(found["update"], rel=0.1)
 

@@ -66,7 +66,7 @@ def test_cards_are_divided_as_the_cluster_is():
     [
         ("8xH100", ["policies.main.weights=full"], "set optimizer.micro_batch_tokens = 2048"),
         ("8xH100", [*FULL, "optimizer.micro_batch_tokens=2048"], "set optimizer.sharded = true"),
-        ("1xH100", [], "set engine.vllm.gpu_memory_utilization = 0.7"),
+        ("1xH100", [], "set engine.vllm.gpu_memory_utilization = 0.6"),
         ("1x4090", ["model.source=Qwen/Qwen3-32B"], "take more memory, more cards, or a smaller model"),
     ],
 )
