@@ -175,9 +175,9 @@ def _roots(tree: PublicTree) -> Hands:
         alike = tuple(OpenSpielGame.from_state(tree.game, deals[hand, hand]) for hand in range(len(hands[0])))
         return alike, alike
     by_hand: tuple[dict[int, OpenSpielGame], dict[int, OpenSpielGame]] = ({}, {})
-    for hands, state in deals.items():
+    for pair, state in deals.items():
         for seat in (0, 1):
-            by_hand[seat].setdefault(hands[seat], OpenSpielGame.from_state(tree.game, state))
+            by_hand[seat].setdefault(pair[seat], OpenSpielGame.from_state(tree.game, state))
     first, second = (tuple(found[hand] for hand in range(len(found))) for found in by_hand)
     return first, second
 
