@@ -11,6 +11,7 @@ random weights. SmolLM2 is measured where it was fetched (``league models get sm
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -68,7 +69,7 @@ def measured(model: str, game: str, most: float) -> dict[str, Any]:
         named = Path(folder) / "pocket"
         if model == "pocket":
             roles = resolve("random", spec, engines).roles
-            shown = public_policy._first_positions(tree, SHOWN)
+            shown = itertools.islice(public_policy.some_positions(tree), SHOWN)
             _pocket([request_in(model, roles[s], match, random.Random(0)) for s, match in shown]).save(named)
         player = resolve(f"hf:{named if model == 'pocket' else model}", spec, engines)
         begun, values = time.process_time(), None

@@ -8,7 +8,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,10 +135,10 @@ def seconds_for(player: Player, game: LargeGame) -> float:
     """Return about how long ``public_values`` takes, by the time of the first states that it asks."""
     left = 0.0
     for identity in {identity for members in player.members for identity, _ in members}:
-        reader = _reader(player, identity, 0)
-        reader(_first_positions(game, 1))  # which loads the model
+        reader, some = _reader(player, identity, 0), some_positions(game)
+        reader([next(some)])  # which loads the model, and finds the order of the states
         begun = time.monotonic()
-        positions = _first_positions(game, TIMED)
+        positions = list(itertools.islice(some, TIMED))
         reader(positions)
         seats = (None,) if isinstance(game, PublicTree) else (0, 1)
         tables = [table_of(player, identity, game, seat) for seat in seats]
@@ -154,10 +154,9 @@ def table_bytes(game: LargeGame) -> int:
     return sum(KINDS[type(game)].uniform(game, seat).nbytes for seat in (0, 1))
 
 
-def _first_positions(game: LargeGame, most: int) -> list[Position]:
-    if isinstance(game, PublicTree):
-        return first_positions(game, most)
-    return list(itertools.islice(KINDS[type(game)].positions(game), most))
+def some_positions(game: LargeGame) -> Iterator[Position]:
+    """Yield information states of a game that are about as long as most, at least two."""
+    return first_positions(game) if isinstance(game, PublicTree) else KINDS[type(game)].positions(game)
 
 
 def public_bounds(player: Player, tree: LargeGame, seconds: float, seed: int = 0) -> Bounds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -63,10 +62,9 @@ def read_policy(
     return policy
 
 
-def first_positions(tree: PublicTree, most: int) -> list[Position]:
-    """Return the first ``most`` information states in the order of ``read_policy``."""
-    walk = _questions(tree, _first_children(tree))
-    return [position for _, _, position in itertools.islice(walk, most)]
+def first_positions(tree: PublicTree) -> Iterator[Position]:
+    """Yield the information states in the order of ``read_policy``."""
+    return (position for _, _, position in _questions(tree, _first_children(tree)))
 
 
 def asker(

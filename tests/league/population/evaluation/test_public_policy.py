@@ -1,22 +1,26 @@
 """A policy over a public tree is the table's: the same figures where both can be had, mixtures too."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from games.registry import make_game
 from league.cli import main
+from league.population.evaluation import public_policy
 from league.population.evaluation.public_policy import mixture, public_values
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from league.theory.exact import exploitability as exact
-from league.theory.public import dark_bounds
+from league.theory.public import dark_bounds, dark_reading
 from league.theory.public.bounds import bounds
+from league.theory.public.dark_boards import DarkBoard
 from league.theory.public.from_openspiel import large_game
 from league.theory.public.liars_dice import liars_dice
 from league.theory.public.measures import best_responses, returns
 from league.theory.public.reading import read_policy
+from league.theory.public.seat_arrays import KINDS
 from tests.support.models.pocket import pocket
 
 GAME = "liars_dice(dice_sides=3,numdice=1)"
@@ -170,6 +174,23 @@ def test_a_model_on_a_dark_board_is_its_table_and_a_killed_command_goes_on(
     shown = capsys.readouterr()
     assert "94 information states" in shown.err
     assert json.loads(shown.out)["best_responses"] == pytest.approx(found.best_responses, abs=1e-12)
+
+
+def test_what_is_done_once_is_not_taken_for_the_time_of_each_state(monkeypatch, small_board_is_large):
+    """By a clock that each position moves by a second, and the search for their order by a thousand."""
+    clock = [0.0]
+
+    def positions(board):
+        clock[0] += 1000.0
+        for position in dark_reading.typical_positions(board):
+            clock[0] += 1.0
+            yield position
+
+    monkeypatch.setitem(KINDS, DarkBoard, KINDS[DarkBoard]._replace(positions=positions))
+    monkeypatch.setattr(public_policy, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with Engines() as engines:
+        player = resolve("random", make_game(small_board_is_large).spec, engines)
+        assert public_policy.seconds_for(player, large_game(small_board_is_large)) == 94.0
 
 
 @pytest.mark.thorough
