@@ -54,6 +54,7 @@ MODULES = {  # of parts that need no arguments
     "ray": "benchmarks.speed.ray_cluster",
     "large_games": "benchmarks.speed.large_games",
     "dark_boards": "benchmarks.speed.dark_boards",
+    "large_models": "benchmarks.speed.large_models",
 }
 STUDIES = (  # modules of parts that need the part's name and seeds
     dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.studies.credit.rules")

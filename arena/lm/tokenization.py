@@ -59,7 +59,11 @@ class ChatTokenizer:
             return [self.encode_prompt(chat) for chat in chats]
         texts = [plain_text(self._safe(chat)) for chat in chats]
         start = _start_tokens(self.tokenizer)
-        return [self._checked([*start, *ids]) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        if self._encoder is None:
+            rows = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        else:  # without places in the text, masks and types, which nobody asks for here
+            rows = [row.ids for row in self._encoder.encode_batch_fast(texts, add_special_tokens=False)]
+        return [self._checked([*start, *ids]) for ids in rows]
 
     def _safe(self, chat: Sequence[Message]) -> list[Message]:
         return [

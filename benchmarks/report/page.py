@@ -16,6 +16,7 @@ from benchmarks.simulations.textarena_entries import entry_lines
 from benchmarks.simulations.until_decided import decided_lines
 from benchmarks.speed.dark_boards import dark_lines
 from benchmarks.speed.large_games import large_lines
+from benchmarks.speed.large_models import model_lines
 from benchmarks.studies.language.injections import injection_lines
 from games.common.files import atomic_write
 
@@ -218,6 +219,7 @@ WRITERS: Any = {
     "entries": entry_lines,
     "large": large_lines,
     "dark": dark_lines,
+    "models": model_lines,
 }
 
 

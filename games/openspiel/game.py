@@ -149,9 +149,8 @@ class OpenSpielGame:
         match = cls(name, seed)
         if match._rules.sampled:
             raise UsageError(f"{name} hides its chance moves, so a position of it cannot be reached again.")
-        match._position, match._generator = match._rules.tree.settle(
-            match._rules.tree.follow(state.history()), match._generator
-        )
+        tree = match._rules.tree
+        match._position, match._generator = tree.settle(tree.reached(state), match._generator)
         return match
 
     @classmethod

@@ -133,6 +133,12 @@ class PositionTree:
                 node = self.after(node, node.choices.labels[node.choices.ids.index(action)])
         return node
 
+    def reached(self, state: Any) -> Position | Chance:
+        """Return the node of a state; once no more are kept, the ones on the way to it are not built."""
+        if self._pays_late and self._nodes >= self._node_limit and not state.is_terminal():
+            return self._node(state.clone(), self._zeros)
+        return self.follow(state.history())
+
     def _child(self, state: Any, action: int, before: tuple[float, ...]) -> Position | Chance:
         state = state.clone()
         state.apply_action(action)

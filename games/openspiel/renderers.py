@@ -162,12 +162,14 @@ def _liars_dice(game: Any) -> Renderer:
         return word.lower().replace("-", "x")  # OpenSpiel's "2-5" means two dice that show five
 
     start = game.new_initial_state()
-    labels = [bid(start.action_to_string(0, action)) for action in range(game.num_distinct_actions())]
+    words = [start.action_to_string(0, action) for action in range(game.num_distinct_actions())]
+    labels = [bid(word) for word in words]
+    shown = dict(zip(words, labels, strict=True))
 
     def observe(state: Any, seat: int) -> str:
         dice, *bids = _information_state(state, seat).split(" ")
         faces = " ".join(dice) if sides < 10 else dice
-        return f"Your dice: {faces}\nBids: {_join([bid(word) for word in bids])}"
+        return f"Your dice: {faces}\nBids: {_join([shown[word] for word in bids])}"
 
     hidden = _first_lines(observe)
     return Renderer(

@@ -47,8 +47,8 @@ class EvaluationConfig(Section):
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
     large_every: Count = Field(
         0,
-        description="exact exploitability in large games too (liar's dice, goofspiel with hidden bids), of the newest "
-        "line-up at every N-th freeze; 0: never",
+        description="exact exploitability in large games too (liar's dice, goofspiel with hidden bids, phantom "
+        "tic-tac-toe), of the newest line-up at every N-th freeze; 0: never",
     )
     mixture: MetaSolverName = Field("linear", description="meta-strategy of RUN@mixture")
     language: bool = Field(

@@ -221,7 +221,7 @@ def test_a_preset_is_a_sweep_that_asks_every_command_once(monkeypatch, tmp_path)
 def test_every_figure_that_is_shown_is_measured():
     assert set(page.ROWS) == set(PARTS) - set(STUDIES) - {
         *("tabular", "until", "settling", "solvers", "textarena", "defence", "injections"),
-        *("large_games", "dark_boards"),
+        *("large_games", "dark_boards", "large_models"),
     }
     for part, preset in (
         ("pocket", "pocket"),

@@ -8,9 +8,9 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,15 +24,14 @@ from league.population.players.tabulating import PolicyReader
 from league.population.storage.identity import without_suffix
 from league.population.storage.immutable_folder import sha256
 from league.population.storage.run_dir import DISTILLED, STATE_FOLDER, Run
+from league.theory.public import dark_bounds, dark_reading
 from league.theory.public.bounds import Bounds, bounds
+from league.theory.public.dark_boards import DarkBoard
 from league.theory.public.from_openspiel import LargeGame
-from league.theory.public.goofspiel import Goofspiel, Policy
-from league.theory.public.goofspiel import mixture as mixture_of_bids
-from league.theory.public.goofspiel import positions as bid_positions
-from league.theory.public.goofspiel import read_policy as read_bids
-from league.theory.public.goofspiel import value as value_of_bids
+from league.theory.public.goofspiel import Goofspiel
 from league.theory.public.measures import best_responses, reach, returns
 from league.theory.public.reading import Position, asker, first_positions, read_policy
+from league.theory.public.seat_arrays import KINDS
 from league.theory.public.tree import Floats, PublicTree
 from roles.role import ReplyForm
 
@@ -56,13 +55,12 @@ def public_values(player: Player, game: LargeGame, tell: Callable[[int], object]
     A language model's probabilities are stored while it is asked, and not asked for again (``table_of``).
     """
     readers: list[PolicyReader] = []
-    if isinstance(game, Goofspiel):
-        bids = tuple(_bids(player, game, seat, readers, tell, seed) for seat in (0, 1))
-        value = value_of_bids(game, bids[1], bids[0])
-        best = value_of_bids(game, bids[1]), value_of_bids(game, bids[0])
-    else:
+    if isinstance(game, PublicTree):
         policy = _policy(player, game, readers, tell, seed)
         value, best = returns(game, policy), best_responses(game, policy)
+    else:
+        policies = _by_seat(player, game, readers, tell, seed)
+        value, best = KINDS[type(game)].value(game, policies), KINDS[type(game)].best_responses(game, policies)
     replies = sum(reader.replies for reader in readers)
     return PublicValues(
         exact=not replies,
@@ -91,22 +89,32 @@ def _policy(
     return policy
 
 
-def _bids(
+def _by_seat(
     player: Player,
-    game: Goofspiel,
-    seat: int,
+    game: Goofspiel | DarkBoard,
     readers: list[PolicyReader],
     tell: Callable[[int], object],
     seed: int,
-) -> Policy:
-    """Return a player's policy in a seat of goofspiel; ``readers`` receives the reader."""
-    members = []
-    for identity, weight in player.members[seat]:
-        readers.append(_reader(player, identity, seed))
-        told, table = _stored(table_of(player, identity, game, seat), tell)
-        begun = None if table is None else (game.cut(table.policy), table.asked)
-        members.append((read_bids(game, seat, readers[-1], told, begun), weight))
-    return mixture_of_bids(game, members)
+) -> tuple[Any, Any]:
+    """Return a player's policies in a game with an array for each seat; ``readers`` receives the readers."""
+    kind, found, before, last = KINDS[type(game)], [], 0, 0
+
+    def tell_all(asked: int) -> None:
+        nonlocal last
+        last = before + asked
+        tell(last)
+
+    for seat in (0, 1):
+        members = []
+        for identity, weight in player.members[seat]:
+            readers.append(_reader(player, identity, seed))
+            told, table = _stored(table_of(player, identity, game, seat), tell_all)
+            begun = None if table is None else (kind.cut(game, table.policy), table.asked)
+            last += table.asked if table else 0
+            members.append((kind.read(game, seat, readers[-1], told, begun), weight))
+            before = last
+        found.append(kind.mixture(game, seat, members))
+    return found[0], found[1]
 
 
 def _stored(
@@ -127,12 +135,12 @@ def seconds_for(player: Player, game: LargeGame) -> float:
     """Estimate how long ``public_values`` takes, from the time of the first states that it asks."""
     left = 0.0
     for identity in {identity for members in player.members for identity, _ in members}:
-        reader = _reader(player, identity, 0)
-        reader(_first_positions(game, 1))  # which loads the model
+        reader, some = _reader(player, identity, 0), some_positions(game)
+        reader([next(some)])  # which loads the model, and finds the order of the states
         begun = time.monotonic()
-        positions = _first_positions(game, TIMED)
+        positions = list(itertools.islice(some, TIMED))
         reader(positions)
-        seats = (0, 1) if isinstance(game, Goofspiel) else (None,)
+        seats = (None,) if isinstance(game, PublicTree) else (0, 1)
         tables = [table_of(player, identity, game, seat) for seat in seats]
         states = game.information_states - sum(table.asked for table in tables if table)
         left += (time.monotonic() - begun) / len(positions) * states
@@ -141,15 +149,14 @@ def seconds_for(player: Player, game: LargeGame) -> float:
 
 def table_bytes(game: LargeGame) -> int:
     """Return the size of one member's table."""
-    if isinstance(game, Goofspiel):
-        return 2 * sum(part.nbytes for part in game.uniform())
-    return 8 * game.positions * max(map(len, game.hands))
+    if isinstance(game, PublicTree):
+        return 8 * game.positions * max(map(len, game.hands))
+    return sum(KINDS[type(game)].uniform(game, seat).nbytes for seat in (0, 1))
 
 
-def _first_positions(game: LargeGame, most: int) -> list[Position]:
-    if isinstance(game, Goofspiel):
-        return [position for _, position in itertools.islice(bid_positions(game, 0), most)]
-    return first_positions(game, most)
+def some_positions(game: LargeGame) -> Iterator[Position]:
+    """Yield information states of a game that are about as long as most, at least two."""
+    return first_positions(game) if isinstance(game, PublicTree) else KINDS[type(game)].positions(game)
 
 
 def public_bounds(player: Player, tree: LargeGame, seconds: float, seed: int = 0) -> Bounds:
@@ -160,16 +167,19 @@ def public_bounds(player: Player, tree: LargeGame, seconds: float, seed: int = 0
     """
     if isinstance(tree, Goofspiel):
         raise UsageError(
-            f"Bounds from samples exist only for liar's dice. Take fewer than {tree.cards} cards, or more --minutes."
+            "Bounds from samples exist only for liar's dice and dark boards. "
+            f"Take fewer than {tree.cards} cards, or more --minutes."
         )
     identities = {identity for members in player.members for identity, _ in members}
     if len(identities) > 1:
         raise UsageError(
             f"{player.label} is a mixture of {len(identities)} players, but bounds from samples are for a single "
-            "player. Name one "
-            "snapshot, RUN@SNAPSHOT, or leave out --minutes."
+            "player. Name one snapshot, RUN@SNAPSHOT, or leave out --minutes."
         )
-    return bounds(tree, asker(tree, _reader(player, identities.pop(), seed)), seconds, seed)
+    reader = _reader(player, identities.pop(), seed)
+    if isinstance(tree, DarkBoard):
+        return dark_bounds.bounds(tree, dark_reading.asker(tree, reader), seconds, seed)
+    return bounds(tree, asker(tree, reader), seconds, seed)
 
 
 def _reader(player: Player, identity: str, seed: int) -> PolicyReader:
@@ -234,10 +244,10 @@ def table_of(player: Player, identity: str, game: LargeGame, seat: int | None = 
     files = sorted(file for file in weights.glob("*") if file.suffix in (".safetensors", ".json"))
     roles = [role.model_dump(mode="json") for role in player.roles]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", identity.rpartition("@")[2])
-    if isinstance(game, Goofspiel):
-        title, uniform = game.name, np.concatenate([part.ravel() for part in game.uniform()])
-    else:
+    if isinstance(game, PublicTree):
         title, uniform = game.game, game.uniform()
+    else:
+        title, uniform = game.name, KINDS[type(game)].uniform(game, seat or 0)
     return PublicTable(folder, name, title, uniform, [seat, roles, [[file.name, sha256(file)] for file in files]])
 
 

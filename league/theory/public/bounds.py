@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,21 @@ def bounds(tree: PublicTree, ask: Ask, seconds: float, seed: int = 0, plans: int
     """
     if np.any((tree.seat == CHANCE) & (tree.ending == NOWHERE)):
         raise ValueError(f"{tree.game} draws public cards, which plans do not follow")
-    sampler = _Sampler(tree, ask, np.random.default_rng(seed))
+    return bounds_of(_Sampler(tree, ask, np.random.default_rng(seed)), seconds, plans)
+
+
+class Sampler(Protocol):
+    """Draws plans of a game and answers them."""
+
+    cells: int  # memory of the largest draw, in what ``MOST_CELLS`` counts
+
+    def draw(self, plans: int) -> tuple[float, float]:
+        """Return one draw of the lower and of the upper bound on exploitability."""
+        ...
+
+
+def bounds_of(sampler: Sampler, seconds: float, plans: int | None = None) -> Bounds:
+    """Return ``bounds`` from a sampler's draws."""
     begun = time.monotonic()
     number, fits = plans or 1, True
     while plans is None and fits and number < MOST_PLANS:

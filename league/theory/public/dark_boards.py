@@ -13,7 +13,8 @@ need a wheel for each Python and system.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import perm
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ except ImportError:  # numba is optional
     passes = None  # type: ignore[assignment]
 
 MOST_CELLS = 9
+NO_NUMBA = "{} is solved by compiled loops, which need numba, and it is not installed. Type: pip install numba"
 Policies = tuple[Floats, Floats]  # by seat, the chance of each edge of its trie  # [E]
 
 
@@ -50,9 +52,13 @@ class DarkBoard(NamedTuple):
         """The size of both tries."""
         return sum(part.nbytes for trie in self.tries for part in trie)
 
+    def edges(self, seat: int) -> int:
+        """Return the length of a policy of a seat's."""
+        return int(self.tries[seat].size[1])
+
     def uniform(self) -> Policies:
         """Return the policies that try every cell that was not tried, with equal probability."""
-        first, second = (np.repeat(1.0 / _widths(trie), _widths(trie)) for trie in self.tries)
+        first, second = (np.repeat(1.0 / widths(trie), widths(trie)) for trie in self.tries)
         return first, second
 
     def drawn(self, rng: np.random.Generator) -> Policies:
@@ -60,15 +66,31 @@ class DarkBoard(NamedTuple):
         found = []
         for trie in self.tries:
             weights = rng.exponential(size=int(trie.size[1]))
-            found.append(weights / np.repeat(np.add.reduceat(weights, trie.first), _widths(trie)))
+            found.append(weights / np.repeat(np.add.reduceat(weights, trie.first), widths(trie)))
         return found[0], found[1]
 
 
-def dark_board(game: str) -> DarkBoard | None:
-    """Return the game of an OpenSpiel name, all its information states found; None for a game not of this module.
+class Shape(NamedTuple):
+    """Which game it is, of how many cells."""
 
-    Raises UsageError without numba.
-    """
+    name: str  # OpenSpiel's short one
+    rows: int
+    columns: int
+    abrupt: bool
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return self.rows * self.columns
+
+    @property
+    def tells_tries(self) -> bool:
+        """Whether OpenSpiel's text tells a seat how often the other failed, which the game does not reveal."""
+        return self.name == "dark_hex" and not self.abrupt
+
+
+def shape_of(game: str) -> Shape | None:
+    """Return the shape of a game of this module; None for any other."""
     if is_native(game):
         return None
     loaded = load_pyspiel(game)
@@ -79,16 +101,45 @@ def dark_board(game: str) -> DarkBoard | None:
     rows, columns = (3, 3) if name == "phantom_ttt" else (int(given["num_rows"]), int(given["num_cols"]))
     if rows * columns > MOST_CELLS:
         return None
+    return Shape(name, rows, columns, given.get("gameversion") in ("adh", "abrupt"))
+
+
+def dark_board(game: str) -> DarkBoard | None:
+    """Return the game of an OpenSpiel name, all its information states found; None for a game not of this module.
+
+    Raises UsageError without numba.
+    """
+    shape = shape_of(game)
+    if shape is None:
+        return None
     if passes is None:
-        raise UsageError(
-            f"{game} is solved by compiled loops, which need numba, and it is not installed. Type: pip install numba"
-        )
-    abrupt = given.get("gameversion") in ("adh", "abrupt")
+        raise UsageError(NO_NUMBA.format(game))
+    return _built(game, shape)
+
+
+@lru_cache(maxsize=1)
+def _built(game: str, shape: Shape) -> DarkBoard:
+    name, rows, columns, abrupt = shape
     wins = np.array([[_wins(name, rows, columns, s, b) for b in range(1 << rows * columns)] for s in (0, 1)])
-    cells = rows * columns
+    cells = shape.cells
     rank = [[(held & ((1 << cell) - 1)).bit_count() for cell in range(cells)] for held in range(1 << cells)]
     rules = passes.Rules(cells, abrupt, _room(cells), wins, np.array(rank, np.int8))
     return DarkBoard(game, rules, _information_states(rules))
+
+
+def mixture(board: DarkBoard, seat: int, members: Sequence[tuple[Floats, float]]) -> Floats:
+    """Return the behaviour of a seat that draws one of several policies for each match (Kuhn's theorem).  # [E]"""
+    if len(members) == 1:
+        return members[0][0]
+    trie, reached = board.tries[seat], np.zeros(board.edges(seat))
+    even, one = np.zeros_like(reached), np.zeros_like(reached)
+    for policy, weight in members:
+        passes.reaches(trie, policy, one)
+        reached += weight * one
+        even += weight * policy
+    sums = np.repeat(np.add.reduceat(reached, trie.first), widths(trie))
+    weights = sum(weight for _, weight in members)
+    return np.where(sums > 0.0, reached / np.where(sums > 0.0, sums, 1.0), even / weights)
 
 
 def value(board: DarkBoard, policies: Policies) -> float:
@@ -121,7 +172,7 @@ def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
     t has weight t^4 in their averages. The bounds are the average policies' worst cases, so they hold at any time.
     """
     policies = board.uniform()
-    regrets, summed, reach, gains = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
+    regrets, summed, reach, gained = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
     for trie, policy, reached in zip(board.tries, policies, reach, strict=True):
         passes.reaches(trie, policy, reached)
     total = 0.0
@@ -129,23 +180,37 @@ def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
         share = float(iteration**4)
         total += share
         for seat, trie in enumerate(board.tries):
-            gains[seat][:] = 0.0
-            passes.walk(board.rules, board.tries, (reach[0], reach[1]), seat, gains[seat])
-            passes.learn(trie, gains[seat], policies[seat], regrets[seat], summed[seat], reach[seat], share)
+            gained[seat][:] = 0.0
+            passes.walk(board.rules, board.tries, (reach[0], reach[1]), seat, gained[seat])
+            passes.learn(trie, gained[seat], policies[seat], regrets[seat], summed[seat], reach[seat], share)
             passes.reaches(trie, policies[seat], reach[seat])
         if iteration % every == 0:
             first, second = _answers(board, (summed[0] / total, summed[1] / total))
             yield Solved(iteration, -second, first)
 
 
+def is_compiled() -> bool:
+    """Return whether the loops can be had."""
+    return passes is not None
+
+
+def gains(board: DarkBoard, seat: int, others: Floats) -> Floats:
+    """Return what a seat earns where a match ends after an edge of its, times the other's reach, ``others`` [E']."""
+    found, own = np.zeros(board.edges(seat)), np.zeros(board.edges(seat))
+    passes.walk(board.rules, board.tries, (own, others) if seat == 0 else (others, own), seat, found)
+    return found
+
+
+def response(board: DarkBoard, seat: int, learned: Floats, scored: Floats | None = None) -> float:
+    """Return what a best response to the gains ``learned`` earns with them, or with the gains ``scored``."""
+    trie = board.tries[seat]
+    return float(passes.best_response(trie, learned) if scored is None else passes.answer_to(trie, learned, scored))
+
+
 def _answers(board: DarkBoard, reach: Policies) -> tuple[float, float]:
     """Return ``best_responses`` from the policies' reaches [E] by seat."""
-    found = []
-    for seat, trie in enumerate(board.tries):
-        gains = np.zeros(int(trie.size[1]))
-        passes.walk(board.rules, board.tries, reach, seat, gains)
-        found.append(float(passes.best_response(trie, gains)))
-    return found[0], found[1]
+    first, second = (response(board, seat, gains(board, seat, reach[1 - seat])) for seat in (0, 1))
+    return first, second
 
 
 def _reaches(board: DarkBoard, policies: Policies) -> Policies:
@@ -155,14 +220,14 @@ def _reaches(board: DarkBoard, policies: Policies) -> Policies:
     return reach
 
 
-def _widths(trie: passes.Trie) -> np.ndarray:
+def widths(trie: passes.Trie) -> np.ndarray:
     """Return how many tries are legal at each node.  # [I]"""
     return np.diff(trie.first, append=np.int32(trie.size[1]))
 
 
 def _information_states(rules: passes.Rules) -> tuple[passes.Trie, passes.Trie]:
     """Return both seats' tries, found by walks that restart with more room until there is enough."""
-    nodes, tries = 1 << 10, (_root(rules.cells), _root(rules.cells))
+    nodes, tries = 1 << 10, (_root(rules.cells, 0), _root(rules.cells, 1))
     while True:
         tries = (_enlarged(tries[0], nodes), _enlarged(tries[1], nodes))
         none = tuple(np.zeros(len(trie.placed)) for trie in tries)
@@ -171,10 +236,10 @@ def _information_states(rules: passes.Rules) -> tuple[passes.Trie, passes.Trie]:
         nodes *= 2
 
 
-def _root(cells: int) -> passes.Trie:
-    """Return a trie of the root alone."""
-    first, nothing = np.zeros(1, np.int32), np.full(cells, -1, np.int32)
-    return passes.Trie(first + (1 << cells) - 1, first, first - 1, nothing, nothing.copy(), np.array([1, cells]))
+def _root(cells: int, seat: int) -> passes.Trie:
+    """Return a trie of the root alone, to which one stone on the first cell leads the second seat."""
+    first, nothing, size = np.zeros(1, np.int32), np.full(cells, -1, np.int32), np.array([1, cells])
+    return passes.Trie(first + (1 << cells) - 1, first, first - 1, nothing, nothing.copy(), np.array([seat]), size)
 
 
 def _enlarged(trie: passes.Trie, nodes: int) -> passes.Trie:
@@ -183,7 +248,7 @@ def _enlarged(trie: passes.Trie, nodes: int) -> passes.Trie:
     more, wide = max(held, nodes), max(edges, 4 * nodes)
 
     def with_room(part: np.ndarray, used: int, size: int, empty: int) -> np.ndarray:
-        return np.concatenate([part[:used], np.full(size - used, empty, np.int32)])
+        return np.concatenate([part[:used], np.full(size - used, empty, part.dtype)])
 
     return passes.Trie(
         untried=with_room(trie.untried, held, more, 0),
@@ -191,6 +256,7 @@ def _enlarged(trie: passes.Trie, nodes: int) -> passes.Trie:
         parent=with_room(trie.parent, held, more, 0),
         placed=with_room(trie.placed, edges, wide, -1),
         taken=with_room(trie.taken, edges, wide, -1),
+        course=with_room(trie.course, held, more, 0),
         size=trie.size,
     )
 

@@ -35,11 +35,12 @@ class Trie(NamedTuple):
     parent: NDArray[np.int32]  # the edge above  # [I]
     placed: NDArray[np.int32]  # the node after a stone was placed  # [E]
     taken: NDArray[np.int32]  # the node after the cell was taken  # [E]
+    course: NDArray[np.int64]  # turns that lead to it, as ``Course.code`` has them  # [I]
     size: NDArray[np.int64]  # nodes and edges in use  # [2]
 
 
 @njit(cache=True)
-def _below(rules, trie, table, edge, untried):  # type: ignore[no-untyped-def]
+def _below(rules, trie, table, edge, untried, code):  # type: ignore[no-untyped-def]
     """Return the node below an edge in ``table``, which is made if it is new; -1: there is no room for it."""
     node = table[edge]
     if node < 0:
@@ -48,6 +49,7 @@ def _below(rules, trie, table, edge, untried):  # type: ignore[no-untyped-def]
         if node >= len(trie.first) or last > len(trie.placed):
             return -1
         trie.untried[node], trie.first[node], trie.parent[node] = untried, first, edge
+        trie.course[node] = code
         trie.size[0], trie.size[1] = node + 1, last
         table[edge] = node
     return node
@@ -63,18 +65,19 @@ class Course(NamedTuple):
     gone: NDArray[np.int64]  # how many these are  # [T]
     branch: NDArray[np.int64]  # the cell where its stone was placed; C: the try failed  # [T]
     stones: NDArray[np.int64]  # before the turn, by seat  # [T, 2]
+    code: NDArray[np.int64]  # the branches before the turn, each plus 1, as digits to the base C + 2  # [T]
 
 
 @njit(cache=True)
 def _arrive(rules, trie, course, turn, other):  # type: ignore[no-untyped-def]
     """Write at which nodes the seat to move may be; return whether there was room in its trie."""
-    nodes, n = course.nodes[turn], 1
+    nodes, n, code = course.nodes[turn], 1, course.code[turn]
     nodes[0] = 0
     if turn >= 2:
         n = course.gone[turn - 2]
         table = trie.taken if course.branch[turn - 2] == rules.cells else trie.placed
         for i in range(n):
-            nodes[i] = _below(rules, trie, table, course.edges[turn - 2, i], course.left[turn - 2, i])
+            nodes[i] = _below(rules, trie, table, course.edges[turn - 2, i], course.left[turn - 2, i], code)
             if nodes[i] < 0:
                 return False
     i = 0
@@ -83,7 +86,7 @@ def _arrive(rules, trie, course, turn, other):  # type: ignore[no-untyped-def]
         for cell in range(rules.cells):
             if (untried & other) >> cell & 1:
                 edge = trie.first[nodes[i]] + rules.rank[untried, cell]
-                nodes[n] = _below(rules, trie, trie.taken, edge, untried & ~(1 << cell))
+                nodes[n] = _below(rules, trie, trie.taken, edge, untried & ~(1 << cell), code)
                 if nodes[n] < 0:
                     return False
                 n += 1
@@ -118,7 +121,8 @@ def _course(rules):  # type: ignore[no-untyped-def]
     wide = (turns, rules.room)
     nodes, edges, left = np.zeros(wide, np.int32), np.zeros(wide, np.int32), np.zeros(wide, np.int32)
     counts = np.zeros(turns, np.int64), np.zeros(turns, np.int64), np.full(turns, -1)
-    return Course(nodes, counts[0], edges, left, counts[1], counts[2], np.zeros((turns + 1, 2), np.int64))
+    stones, code = np.zeros((turns + 1, 2), np.int64), np.zeros(turns + 1, np.int64)
+    return Course(nodes, counts[0], edges, left, counts[1], counts[2], stones, code)
 
 
 @njit(cache=True)
@@ -155,6 +159,7 @@ def walk(rules, tries, reach, own, gains):  # type: ignore[no-untyped-def]
                     gains[course.edges[last, i]] += paid
         elif (mine | other) != full and course.gone[turn] and (own in (seat, NOBODY) or weight[turn + 1] > 0.0):
             course.stones[turn + 1, seat], course.stones[turn + 1, 1 - seat] = mine, other
+            course.code[turn + 1] = course.code[turn] * (rules.cells + 2) + cell + 1
             turn += 1
     return value, True
 
@@ -185,6 +190,27 @@ def best_response(trie, gains):  # type: ignore[no-untyped-def]
             best = max(best, below)
         worth[node], last = best, trie.first[node]
     return worth[0]
+
+
+@njit(cache=True)
+def answer_to(trie, learned, scored):  # type: ignore[no-untyped-def]
+    """Return what the best response to the gains ``learned`` [E] earns with the gains ``scored`` [E]."""
+    worth, score = np.zeros(trie.size[0]), np.zeros(trie.size[0])
+    last = trie.size[1]
+    for node in range(trie.size[0] - 1, -1, -1):
+        best, its = -np.inf, 0.0
+        for edge in range(trie.first[node], last):
+            below, found = learned[edge], scored[edge]
+            if trie.placed[edge] >= 0:
+                below += worth[trie.placed[edge]]
+                found += score[trie.placed[edge]]
+            if trie.taken[edge] >= 0:
+                below += worth[trie.taken[edge]]
+                found += score[trie.taken[edge]]
+            if below > best:
+                best, its = below, found
+        worth[node], score[node], last = best, its, trie.first[node]
+    return score[0]
 
 
 @njit(cache=True)

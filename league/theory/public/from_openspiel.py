@@ -9,18 +9,47 @@ import numpy as np
 
 from games.common.errors import UsageError
 from games.openspiel.game import load_pyspiel
-from league.theory.public import liars_dice
+from league.theory.public import dark_boards, liars_dice
+from league.theory.public.dark_boards import DarkBoard, dark_board, shape_of
 from league.theory.public.goofspiel import Goofspiel, goofspiel_of
 from league.theory.public.tree import CHANCE, MOST_STATES, NOWHERE, PublicTree
 
-LargeGame = PublicTree | Goofspiel
+LargeGame = PublicTree | Goofspiel | DarkBoard
+MANY_CELLS = 7  # of a dark board, from which tables of the usual kind are too large
+MOST_ABRUPT = 8  # cells of an abrupt one, whose walk with nine takes hours
 Deals = dict[tuple[int, int], Any]  # by hands: the state that this deal has come to
 
 
 def states_of(game: str) -> int | None:
-    """Return the number of information states of a game implemented here; None for any other."""
-    bids = goofspiel_of(game)
-    return liars_dice.states_of(game) if bids is None else bids.information_states
+    """Return how many information states a game has that is written here; None for any other."""
+    if (bids := goofspiel_of(game)) is not None:
+        return bids.information_states
+    if (board := _large_board(game)) is not None:
+        return board.information_states
+    return liars_dice.states_of(game)
+
+
+def obstacle(game: str) -> str | None:
+    """Return why a game that looks like one of these is none, and what to play instead; None for any other."""
+    shape = shape_of(game)
+    if shape is None or shape.cells < MANY_CELLS:
+        return None
+    if not dark_boards.is_compiled():
+        return dark_boards.NO_NUMBA.format(game)
+    instead = "Take phantom_ttt, or dark_hex(num_rows=2,num_cols=4,gameversion=adh)."
+    if shape.abrupt and shape.cells > MOST_ABRUPT:
+        return f"{game} has too many orders of tries to be counted out: a turn ends where a try fails. {instead}"
+    if shape.tells_tries:
+        return (
+            f"OpenSpiel's text of {game} tells a seat how often the other failed, so a model knows more there than the "
+            f"published game reveals, and its states are not counted out. {instead}"
+        )
+    return None
+
+
+def _large_board(game: str) -> DarkBoard | None:
+    shape = shape_of(game)
+    return None if shape is None or shape.cells < MANY_CELLS or obstacle(game) else dark_board(game)
 
 
 def large_game(game: str, most: int = MOST_STATES) -> LargeGame | None:
@@ -28,7 +57,7 @@ def large_game(game: str, most: int = MOST_STATES) -> LargeGame | None:
     states = states_of(game)
     if states is None or states > most:
         return None
-    return goofspiel_of(game) or liars_dice.tree_of(game)
+    return goofspiel_of(game) or _large_board(game) or liars_dice.tree_of(game)
 
 
 def public_tree(game: str, limit: int = 1_000_000) -> PublicTree:

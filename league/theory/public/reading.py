@@ -4,7 +4,6 @@ by side.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -65,10 +64,9 @@ def read_policy(
     return policy
 
 
-def first_positions(tree: PublicTree, most: int) -> list[Position]:
-    """Return the first ``most`` information states in the order of ``read_policy``."""
-    walk = _questions(tree, _first_children(tree))
-    return [position for _, _, position in itertools.islice(walk, most)]
+def first_positions(tree: PublicTree) -> Iterator[Position]:
+    """Yield the information states in the order of ``read_policy``."""
+    return (position for _, _, position in _questions(tree, _first_children(tree)))
 
 
 def asker(
@@ -162,16 +160,24 @@ def _in_depth(tree: PublicTree, first: np.ndarray) -> Iterator[tuple[int, int, H
         for child in range(first[node], first[node] + counts[node]):
             if going[child]:
                 action = int(tree.action[child])
-                waiting.append((child, (_moved(games[0], action), _moved(games[1], action))))
+                first_seat = _moved(games[0], action)
+                second_seat = first_seat if games[1] is games[0] else _moved(games[1], action)
+                waiting.append((child, (first_seat, second_seat)))
 
 
 def _roots(tree: PublicTree) -> Hands:
-    """Return for each hand of each seat a match in which it has just been dealt."""
-    _, deals, _ = dealt(tree.game)
+    """Return for each hand of each seat a match in which it has just been dealt.
+
+    Where both can hold the same, it is the same for both, and so are the matches that come after it.
+    """
+    hands, deals, _ = dealt(tree.game)
+    if hands[0] == hands[1] and all((hand, hand) in deals for hand in range(len(hands[0]))):
+        alike = tuple(OpenSpielGame.from_state(tree.game, deals[hand, hand]) for hand in range(len(hands[0])))
+        return alike, alike
     by_hand: tuple[dict[int, OpenSpielGame], dict[int, OpenSpielGame]] = ({}, {})
-    for hands, state in deals.items():
+    for pair, state in deals.items():
         for seat in (0, 1):
-            by_hand[seat].setdefault(hands[seat], OpenSpielGame.from_state(tree.game, state))
+            by_hand[seat].setdefault(pair[seat], OpenSpielGame.from_state(tree.game, state))
     first, second = (tuple(found[hand] for hand in range(len(found))) for found in by_hand)
     return first, second
 

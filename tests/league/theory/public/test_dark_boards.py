@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 
 from games.common.errors import UsageError
 from league.theory.exact.sequence_form import enumerated
-from league.theory.public import dark_boards
+from league.theory.public import dark_boards, dark_bounds, dark_reading
 
 HEX = "dark_hex(num_rows={},num_cols={},gameversion={})"
 ABRUPT = HEX.format(2, 2, "adh")
@@ -81,6 +81,77 @@ def test_the_bounds_of_a_value_close_on_it():
         *_, solved = dark_boards.solve(dark_boards.dark_board(name), 300, 100)
         assert solved.low - 1e-9 <= value <= solved.high + 1e-9
         assert solved.high - solved.low < 1e-3
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("shape", [(2, 2, "cdh"), (2, 3, "cdh"), (2, 3, "adh")])
+def test_a_match_has_come_to_every_state(shape):
+    """A reader is asked once at each, with the legal cells of that state, and its answers stand in their places."""
+    board = dark_boards.dark_board(HEX.format(*shape))
+    policies = board.drawn(np.random.default_rng(3))
+    for seat in (0, 1):
+        asked = set()
+
+        def answers(positions, seat=seat, asked=asked):
+            states = [match.pyspiel_state() for _, match in positions]
+            assert {(state.current_player(), given) for state, (given, _) in zip(states, positions, strict=True)} == {
+                (seat, seat)
+            }
+            asked |= {seen(state, seat) for state in states}
+            return [rows_of(board, policies, state) for state in states]
+
+        assert dark_reading.read_policy(board, seat, answers) == pytest.approx(policies[seat], abs=0)
+        assert len(asked) == len(board.tries[seat].first)
+        ask = dark_reading.asker(board, answers)
+        nodes = np.array([5, 1, 3])
+        for node, row in zip(nodes, ask(seat, nodes), strict=True):
+            first = board.tries[seat].first[node]
+            assert list(row) == list(policies[seat][first : first + len(row)])
+
+
+@pytest.mark.thorough
+def test_a_mixture_is_worth_the_mean_of_its_members():
+    """Against a fixed policy; members differ in weight, and one never comes to half of the states."""
+    board, rng = dark_boards.dark_board(HEX.format(2, 3, "adh")), np.random.default_rng(5)
+    members = [(board.drawn(rng), weight) for weight in (0.5, 0.2, 0.3)]
+    first = board.tries[0].first[0]
+    members[1][0][0][first : first + 6] = [1, 0, 0, 0, 0, 0]
+    other = board.drawn(rng)
+    for seat in (0, 1):
+        mixed = dark_boards.mixture(board, seat, [(policies[seat], weight) for policies, weight in members])
+        sums = np.add.reduceat(mixed, board.tries[seat].first)
+        assert sums == pytest.approx(np.ones(len(sums)))
+        together = (mixed, other[1]) if seat == 0 else (other[0], mixed)
+        each = [
+            dark_boards.value(board, (policies[0], other[1]) if seat == 0 else (other[0], policies[1]))
+            for policies, _ in members
+        ]
+        expected = sum(weight * worth for worth, (_, weight) in zip(each, members, strict=True))
+        assert dark_boards.value(board, together) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("shape", "plans"), [((2, 2, "cdh"), 20), ((2, 3, "adh"), 400)])
+def test_bounds_from_plans_hold_the_truth(shape, plans):
+    """And draw near it by more plans: the lower one from below, the upper one from above."""
+    board = dark_boards.dark_board(HEX.format(*shape))
+    policies = board.drawn(np.random.default_rng(1))
+    truth = dark_boards.exploitability(board, policies)
+
+    def ask(seat, nodes):
+        trie = board.tries[seat]
+        width = dark_boards.widths(trie)
+        return [policies[seat][trie.first[n] : trie.first[n] + width[n]] for n in nodes]
+
+    few = dark_bounds.bounds(board, ask, 0.0, 0, plans // 10)
+    many = dark_bounds.bounds(board, ask, 0.0, 0, plans)
+    for found in (few, many):
+        assert found.low <= truth <= found.high
+    assert many.high - many.low < few.high - few.low
+    sampler = dark_bounds.DarkSampler(board, ask, np.random.default_rng(2))
+    lower, upper = np.mean([sampler.draw(4) for _ in range(100)], axis=0)  # of so few plans far apart
+    assert lower < truth - 0.02
+    assert upper > truth + 0.02
 
 
 @pytest.mark.slow
