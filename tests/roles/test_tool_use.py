@@ -253,7 +253,7 @@ def test_tools_are_told_to_roles_that_write_freely(clerk):
         ),
         (
             ("timeout = 0.25", "timeout = 0"),
-            r"tools.sleep.timeout = 0: it should be greater than 0. \(seconds that a call may take",
+            r"tools.sleep.timeout = 0: it should be greater than 0. \(seconds a call may take",
         ),
         (('a = "int"', 'a = "list"'), "tool 'add': parameter a = 'list' is not one of str, int, float, bool"),
         (("per_turn", "per_tum"), "There is no key named 'tools.add.per_tum'. Did you mean tools.add.per_turn"),
