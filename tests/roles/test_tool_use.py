@@ -258,7 +258,7 @@ def test_tools_are_told_to_roles_that_write_freely(clerk):
         (('a = "int"', 'a = "list"'), "tool 'add': parameter a = 'list' is not one of str, int, float, bool"),
         (("per_turn", "per_tum"), "There is no key named 'tools.add.per_tum'. Did you mean tools.add.per_turn"),
         (('name = "echo"', 'name = "add"'), "two tools have the same name"),
-        (('name = "echo"', 'name = "say it"'), "a tool's name is one word, such as \"search\", and not 'say it'"),
+        (('name = "echo"', 'name = "say it"'), "a tool's name is one word, such as \"search\", not 'say it'"),
         (('name = "echo", ', ""), "The key 'tools.1.name' is missing"),
         (("per_turn = 3", "per_turn = true"), "tools.add.per_turn = True: it should be a valid integer"),
         (("timeout = 0.25", "timeout = 1e9"), "tools.sleep.timeout = 1000000000.0: it should be less than or equal to"),
