@@ -167,7 +167,7 @@ def test_completions_and_errors_are_parsed():
         == "\U0001f600 \ufffd"
     )
     for text in ("", "<html>", "[]", "{}", '{"choices": []}', '{"choices": [{"message": null}]}', "null"):
-        with pytest.raises(RetryableError, match="no chat completion"):
+        with pytest.raises(RetryableError, match="not a chat completion"):
             parse_completion(text)
     assert parse_error('{"error": {"message": "a\\nb", "code": "c"}}') == ("a b", "c")
     assert parse_error('{"detail": "Not Found"}') == ("Not Found", "")

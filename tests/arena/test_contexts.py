@@ -255,7 +255,7 @@ def test_a_wrong_card_is_refused_with_the_remedy(prompt, slots, says):
 def test_a_game_that_does_not_tell_its_past_apart_is_refused_by_name():
     role = with_slots(load_roles(make_game("kuhn_poker").spec)[0], earlier={"rule": "window"})
     roles = (role, load_roles(make_game("kuhn_poker").spec)[1])
-    with pytest.raises((UsageError, EngineError), match="kuhn_poker does not tell apart"):
+    with pytest.raises((UsageError, EngineError), match="kuhn_poker does not separate"):
         matches("kuhn_poker", [Random(), Random()], roles)
 
 

@@ -109,7 +109,9 @@ def test_who_needs_a_list_says_so(engine, sentence):
 
 def test_random_without_a_script_says_why_it_cannot_speak(monkeypatch):
     monkeypatch.setitem(games.registry.NATIVE, "telling", Mute)
-    with pytest.raises(UsageError, match=r"draws from a list of legal actions, and free text has none\. Use a lang"):
+    with pytest.raises(
+        UsageError, match=r"draws from a list of legal actions, which free text does not have\. Use a lang"
+    ):
         told(Random())
 
 

@@ -232,11 +232,11 @@ def test_http_1_0_with_a_host_is_answered(server):
         (b"[" * 100_000, "no JSON"),
         (json.dumps({f"key{i}": 1 for i in range(100_000)}).encode(), "100,000 keys; 100 are the most"),
         (body(messages=[[]] * 100_000), "more than 50,000 values"),
-        (body(messages=[{"role": "user", "content": "x" * (MAX_CHARACTERS + 1)}]), "characters; the most that is read"),
+        (body(messages=[{"role": "user", "content": "x" * (MAX_CHARACTERS + 1)}]), "characters; the limit is"),
         (body(model="x" * 1_000_000), "There is no model 'xxx"),
         (body(n="x" * 1_000_000), "n = 'xxx"),
         (body(structured_outputs={"choice": ["x" * 2000, "y" * 2000]}), "but the model reads 1024"),
-        (body(structured_outputs={"choice": [f"{i:0>1000}" for i in range(10_000)]}), "10,000,000 characters in all"),
+        (body(structured_outputs={"choice": [f"{i:0>1000}" for i in range(10_000)]}), "10,000,000 characters in total"),
         (body(n=128, max_tokens=1000, logprobs=True, top_logprobs=20), "Ask for fewer"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -258,7 +258,7 @@ def test_a_program_cannot_have_a_long_chat_tokenised(lm):
         encoded, encode = [], lm._encode
         lm._encode = lambda text: (encoded.append(len(text)), encode(text))[1]
         try:
-            with pytest.raises(openai.BadRequestError, match="15,000,000 characters; the most that is read"):
+            with pytest.raises(openai.BadRequestError, match="15,000,000 characters; the limit is"):
                 client.chat.completions.create(model="main", messages=[{"role": "user", "content": "x" * 15_000_000}])
         finally:
             del lm._encode

@@ -139,7 +139,7 @@ def test_retries_are_counted_and_limited():
         (400, None, "leave_out"),
         (401, None, "key_variable"),
         (404, None, "name of the model"),
-        (429, "insufficient_quota", "nothing left to spend"),
+        (429, "insufficient_quota", "no credit left"),
     ],
 )
 def test_failures_that_do_not_pass_are_not_retried_and_say_what_to_do(status, code, advice):

@@ -143,7 +143,7 @@ def test_a_text_that_nobody_asked_for_and_a_missing_attempt_are_refused():
     found = {name: load_roles(make_game(name).spec) for name in names}
     whole = goes(MatchRequest(0, "lookup_chain", 3, 3, ("a",), (True,), cast=cast), found)
     assert whole.children
-    with pytest.raises(UsageError, match=r"where \d submatches were over, and it has attempts at 0"):
+    with pytest.raises(UsageError, match=r"where \d submatches were over, but it has attempts at 0"):
         goes(middle(whole, len(whole.turns))._replace(attempts=()), found)
 
 

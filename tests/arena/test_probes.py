@@ -336,7 +336,7 @@ def test_only_the_matches_that_are_to_be_asked_are():
     ("more", "sentence"),
     [
         ('asked = ["three"]', "There is no role named 'three'"),
-        ('answers = ["Ann"]', "answers must be two different ones or more"),
+        ('answers = ["Ann"]', "answers must be two or more different ones"),
         ('when = "always"', "when"),
         ("colour = 1", "colour"),
     ],

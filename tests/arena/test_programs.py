@@ -137,12 +137,12 @@ def test_a_name_belongs_to_whoever_has_its_token(lm):
     with programs(lm, number=6) as run:
         first, _ = take(run.client, "one")
         for token in ({}, {"token": "guessed"}, {"token": first["token"][:-1]}):
-            with refused(openai.PermissionDeniedError, 403, "The name 'one' is another program's"):
+            with refused(openai.PermissionDeniedError, 403, "The name 'one' belongs to another program"):
                 take(run.client, "one", **token)
         assert take(run.client, "one", token=first["token"])[0]["match"] == first["match"]
         own, _ = take(run.client, "two", token="chosen by itself")
         assert own["token"] == "chosen by itself"
-        with refused(openai.PermissionDeniedError, 403, "The name 'two' is another program's"):
+        with refused(openai.PermissionDeniedError, 403, "The name 'two' belongs to another program"):
             take(run.client, "two", token=first["token"])
         assert "token" not in take(run.client)[0]
 
@@ -188,7 +188,7 @@ def test_what_nobody_waits_for_is_not_computed_and_counts_as_asked(lm):
         with run.board._changed:  # so that nothing is computed before it is given up
             asked = run.board.complete(seat["key"], OWN, None, 6)
             assert all(future.cancel() for future in asked)
-        with refused(openai.PermissionDeniedError, 403, "8 completions at most"):
+        with refused(openai.PermissionDeniedError, 403, "at most 8 completions"):
             completion(client, seat, n=3)
         play(client, completion=completion(client, seat, messages=OWN).id)
         assert len([request for request in computed if request.chat]) == 1
@@ -218,7 +218,7 @@ def test_lies_are_refused_and_the_turn_goes_on(lm):
     with programs(lm, number=2) as run:
         seat, client = take(run.client)
         other_seat, other = take(run.client)
-        with refused(openai.UnprocessableEntityError, 422, "None of this turn's 0 completions is that one"):
+        with refused(openai.UnprocessableEntityError, 422, "none of this turn's 0 completions"):
             play(client, content="bet")
         answer, elsewhere = completion(client, seat), completion(other, other_seat)
         said = answer.choices[0].message.content
@@ -228,7 +228,7 @@ def test_lies_are_refused_and_the_turn_goes_on(lm):
             {"completion": answer.id, "choice": 1},
             {"completion": "chatcmpl-0"},
         ):
-            with refused(openai.UnprocessableEntityError, 422, "None of this turn's 1 completions is that one"):
+            with refused(openai.UnprocessableEntityError, 422, "none of this turn's 1 completions"):
                 play(client, **lie)
         assert run.board.counts["refused"] == 5
         assert play(client, content=said)["content"] == said
@@ -241,12 +241,12 @@ def test_lies_are_refused_and_the_turn_goes_on(lm):
 @pytest.mark.parametrize(
     ("fields", "error", "sentence"),
     [
-        ({"temperature": 0.5}, openai.BadRequestError, "temperature = 0.5 is not that of the role, 1.0"),
-        ({"top_p": 0.5}, openai.BadRequestError, "top_p = 0.5 is not that of the role, 1.0"),
-        ({"seed": 1}, openai.BadRequestError, "the seeds of the run decide"),
+        ({"temperature": 0.5}, openai.BadRequestError, "temperature = 0.5 differs from the role's, 1.0"),
+        ({"top_p": 0.5}, openai.BadRequestError, "top_p = 0.5 differs from the role's, 1.0"),
+        ({"seed": 1}, openai.BadRequestError, "the run's seeds decide"),
         ({"top_logprobs": 2, "logprobs": True}, openai.BadRequestError, "top_logprobs is not supported"),
         ({"model": "other"}, openai.NotFoundError, "There is no model 'other' here, only main"),
-        ({"n": 9}, openai.PermissionDeniedError, "8 completions at most .programs.completions."),
+        ({"n": 9}, openai.PermissionDeniedError, "at most 8 completions .programs.completions."),
         ({"messages": []}, openai.BadRequestError, "messages"),
         ({"stop": ["x"]}, openai.BadRequestError, "stop is not supported here"),
         ({"extra_body": {"structured_outputs": {"choice": ["bet"]}}}, openai.BadRequestError, "one of pass, bet"),
@@ -307,7 +307,7 @@ def test_a_function_takes_turns_as_a_program_does_and_its_failures_name_it(lm):
     def liar(seat):
         return f"not {seat.complete()}"
 
-    with pytest.raises(EngineError, match=r"The program liar plays 'not .*', which none of its 1 completions"):
+    with pytest.raises(EngineError, match=r"The program liar plays 'not .*', which is none of its 1 completions"):
         played(sampler(liar), matches, 8, roles_for())
     with pytest.raises(EngineError, match="failed: ZeroDivisionError"):
         played(sampler(lambda seat: 1 / 0), matches, 8, roles_for())

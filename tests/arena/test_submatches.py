@@ -174,7 +174,7 @@ def test_branches_with_equal_first_seeds_play_their_first_turns_equally():
 
 
 def test_a_submatch_without_players_or_methods_is_refused():
-    with pytest.raises(UsageError, match=r"office\(2\) opens a submatch of office\(1\), for which nobody is cast"):
+    with pytest.raises(UsageError, match=r"office\(2\) opens a submatch of office\(1\), which nobody is cast for"):
         play_offices([office_request(index, cast=()) for index in range(5)])
     closed = office_request(0, game="kuhn_poker", players=("r", "r"), trained=(False, False), parent=3)
     with pytest.raises(UsageError, match="kuhn_poker cannot be a submatch of another match"):

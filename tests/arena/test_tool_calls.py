@@ -253,7 +253,9 @@ def test_a_match_that_fails_begins_again_and_comes_out_the_same():
 
 
 def test_a_match_that_fails_three_times_is_reported_by_role():
-    with pytest.raises(EngineError, match=r"ConnectionError: reset Match 0 was begun 3 times .* \(3 for kuhn_poker/fi"):
+    with pytest.raises(
+        EngineError, match=r"ConnectionError: reset Match 0 was started 3 times .* \(3 for kuhn_poker/fi"
+    ):
         kuhn(Flaky(lambda asked: True))
 
 

@@ -265,7 +265,7 @@ def checked(monkeypatch, tmp_path, capsys):
 def test_the_command_passes_a_game_of_ones_own(checked):
     status, out, _ = checked("high_card")
     assert status == 0
-    assert re.search(r"^pass +copies +a copy is in the position of its match", out, re.MULTILINE)
+    assert re.search(r"^pass +copies +a copy has the position of its match", out, re.MULTILINE)
     assert "high_card passes 14 checks, over 200 random matches (seeds from 0)." in out
 
 

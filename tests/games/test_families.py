@@ -29,7 +29,7 @@ def test_a_family_is_every_combination_of_its_values_in_their_order():
         ("sums(digits={1..20},base={2..10})", f"stands for 180 games, and a run takes at most {MOST_GAMES} of one"),
         ("hex(board_size={2..999999999})", "stands for 999,999,998 games"),
         ("hex(board_size={4..2})", r"\{4..2\} is not a list of distinct values"),
-        ("hex(board_size={})", r"\{\} holds no list"),
+        ("hex(board_size={})", r"\{\} is not a list"),
         ("hex(board_size={2,2})", r"\{2,2\} is not a list of distinct values"),
         ("hex(board_size={2..3)", "its braces do not match"),
     ],

@@ -151,7 +151,7 @@ def test_a_file_that_was_cut_off_is_refused_by_name(length, tmp_path):
     full_policy().save(path)
     content = path.read_bytes()
     path.write_bytes(content[: length if isinstance(length, int) else int(length * len(content))])
-    with pytest.raises(UsageError, match=r"cut\.safetensors cannot be read as safetensors: .* Put a whole copy of it"):
+    with pytest.raises(UsageError, match=r"cut\.safetensors cannot be read as safetensors: .* Put an intact copy"):
         full_policy().restore(path)
 
 

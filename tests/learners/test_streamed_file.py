@@ -33,5 +33,5 @@ def test_a_tensor_that_was_announced_and_does_not_come_is_an_error(left_out, tmp
 
 
 def test_a_tensor_of_another_shape_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="a comes where another"):
+    with pytest.raises(ValueError, match="a arrived where another"):
         write_streamed(tmp_path / "x.safetensors", LAYOUTS, [("a", torch.zeros(2, 2))])

@@ -296,10 +296,10 @@ ASKED = [AskedReply((1, 2, 3), (4, 5)), AskedReply((1, 2), (7,))]
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("hangs", r"was to score replies for policy 'main', and has not answered for 2 seconds"),
+        ("hangs", r"should score replies for policy 'main', but has not answered for 2 seconds"),
         (
             "dies",
-            r"was to score replies for .*, and has ended\. Start it again, .* league train --resume --run-dir runs",
+            r"should score replies for .*, but has ended\. Start it again, .* league train --resume --run-dir runs",
         ),
         ("rubbish", r"was to score replies for policy 'main', and answered: Proto deserialization failed"),
         ("fewer", r"scored 1 of 2 replies"),
@@ -335,4 +335,4 @@ def test_a_run_with_nobody_behind_the_door_says_so(base, tmp_path, capsys, monke
     assert re.search(r"Nobody answers at trainer\.tinker\.url = 'http://127\.0\.0\.1:9'", capsys.readouterr().err)
     monkeypatch.delenv("TINKER_API_KEY")
     assert main([*words, "--set", "trainer.tinker.url=http://127.0.0.1:9"]) == 2
-    assert "needs a key in the environment's TINKER_API_KEY" in capsys.readouterr().err
+    assert "needs a key in the environment variable TINKER_API_KEY" in capsys.readouterr().err

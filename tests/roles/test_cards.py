@@ -139,7 +139,7 @@ def test_users_folder_comes_before_the_built_in_cards(tmp_path):
         ("seat = 0", "seat = 0\ntemperature = 1e-320", "it should be greater than or equal to 0.000001"),
         ("seat = 0", "seat = 0\nmax_reply_tokens = 0", "max_reply_tokens = 0: it should be greater than or equal to 1"),
         ("seat = 0", 'seat = 0\nanswer_open = ""', "answer_open = '': it should have at least 1 character"),
-        ('game = "kuhn_poker"', "", "The key 'game' is missing. (the game that its roles are for"),
+        ('game = "kuhn_poker"', "", "The key 'game' is missing. (the game that the roles are for"),
         ('game = "kuhn_poker"', 'game = "kuhn_poker"\nplayers = 2', "named 'players'"),
         ("[[role]]", "[[role", "is not readable TOML"),
         ('game = "kuhn_poker"', "game = 3", "game = 3: it should be a valid string"),

@@ -155,7 +155,7 @@ def test_what_the_engine_cannot_hold_is_told_with_what_would_work(engine, adapte
     with pytest.raises(UsageError, match=r"its reply up to 2000, .*Set engine.vllm.max_model_len = 20\d\d or more"):
         played(engine, kuhn_matches(1, ("base", "base")), 1, long)
     engine.register("other", tmp_path)
-    with pytest.raises(UsageError, match="is no adapter of"):
+    with pytest.raises(UsageError, match="is not an adapter of"):
         played(engine, kuhn_matches(1, ("other", "other")), 1, roles_for())
 
 

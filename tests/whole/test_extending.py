@@ -118,7 +118,7 @@ def test_the_run_keeps_what_it_needs_and_is_refused_by_name_where_that_is_missin
     for words in (["train", "--resume", "--run-dir", str(run)], ["standings", str(run)], match):
         assert main(words) == 2
         assert capsys.readouterr().err.startswith(
-            "league: The plugin 'gone_games' is asked for by what you read, not by"
+            "league: The plugin 'gone_games' is named by the file you are reading, not by"
         )
         assert main([*words, "--plugin", "gone_games"]) == 2
         assert capsys.readouterr().err.startswith("league: The plugin 'gone_games' is missing: Python finds no module")

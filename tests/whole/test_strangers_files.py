@@ -203,14 +203,14 @@ def test_a_report_makes_no_game_from_outside(stranger, monkeypatch, capsys):
     monkeypatch.setattr("games.registry.OUTSIDE", {})
     assert main(["report", str(path), "-o", str(stranger / "page.html")]) == 0, capsys.readouterr().err
     page = (stranger / "page.html").read_text()
-    assert "there are only the measurements" in page
+    assert "there are only measurements" in page
     with closing(sqlite3.connect(path / STORE_FILE)) as store, store:
         for table in ("batches", "casts"):
             store.execute(f"UPDATE {table} SET game = ? WHERE game = 'kuhn_poker'", (outside,))
     monkeypatch.setattr("games.registry.OUTSIDE", dict.fromkeys(("pettingzoo", "textarena")))
     assert main(["report", str(path), "-o", str(stranger / "page.html")]) == 0, capsys.readouterr().err
     page = (stranger / "page.html").read_text()
-    assert "there are only the measurements" not in page
+    assert "there are only measurements" not in page
     assert "Elo in" in page
     assert not (stranger / "pwned").exists()
 
@@ -286,7 +286,7 @@ def test_no_module_is_loaded_from_a_runs_own_folder(run, stranger, monkeypatch, 
     monkeypatch.chdir(run)
     for words in (["standings", "."], ["train", "--resume", "--run-dir", "."], ["standings", str(run)]):
         assert main([*words, "--plugin", "strangers_module"]) == 2
-        assert "no code is run that lies in" in capsys.readouterr().err
+        assert "no code in this folder is run" in capsys.readouterr().err
         plugins._searched.clear()
         sys.path.remove(str(run))
     trust(tmp_path, "strangers_module")

@@ -112,5 +112,5 @@ def test_a_folder_of_ones_own_that_hides_a_package_is_told_in_a_sentence(place, 
     shown = call([league, "doctor", "--json"], tmp_path, **alone)
     [check] = [check for check in json.loads(shown)["checks"] if check["name"] == "games"]
     assert check["state"] == "wrong"
-    assert check["found"].startswith(f"{hiding} has the name of a package of the league's")
+    assert check["found"].startswith(f"{hiding} has the name of one of league's packages")
     assert call([python, "-m", "league", "docs", "credit"], tmp_path, **alone)  # which leaves this folder out

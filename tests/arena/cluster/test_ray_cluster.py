@@ -180,7 +180,9 @@ def test_a_chunk_that_kills_every_worker_ends_the_play(cluster, calls, tmp_path)
     """With two chunks in a worker it is the guilty one that is named: it is played by itself after the first death."""
     dying = WorkerSpec("worker", pool_workers.DyingWorker, (str(tmp_path), 99), 0.5, calls=calls)
     pool = started_pool(cluster, PoolSpec(dying, 2))
-    with pytest.raises(EngineError, match=r"^Matches 32 to 47 were begun 3 times, and each time .* worker \d died \("):
+    with pytest.raises(
+        EngineError, match=r"^Matches 32 to 47 were started 3 times, and each time .* worker \d died \("
+    ):
         pool.play(matches(100), {})
     pool.close()
 
@@ -194,7 +196,7 @@ def test_a_worker_that_did_not_start_is_named(cluster):
 
 def test_a_worker_that_dies_at_its_start_ends_the_play(cluster):
     pool = started_pool(cluster, PoolSpec(WORKER._replace(kind="bad", make=pool_workers.UnstartableWorker), 1))
-    with pytest.raises(EngineError, match=r"^Matches 0 to 3 were begun 3 times"):
+    with pytest.raises(EngineError, match=r"^Matches 0 to 3 were started 3 times"):
         pool.play(matches(4), {})
     pool.close()
 
@@ -204,7 +206,7 @@ def test_a_worker_that_dies_at_its_start_ends_the_play(cluster):
     [
         ("127.0.0.1:9", "refused"),
         ("somewhere", "an address is HOST:PORT, auto or local"),
-        ("ray://127.0.0.1:10001", "steered from outside"),
+        ("ray://127.0.0.1:10001", "controlled from outside"),
     ],
 )
 def test_an_address_without_a_cluster(address, reason):

@@ -75,7 +75,7 @@ def test_an_answer_needs_no_torch(arguments):
         ),
         (
             ["match", "random", "random", "--game", "kuhn_poker", "--until", "0.9", "--seatings", "1"],
-            ["--seatings leaves seatings of them out"],
+            ["--seatings leaves out some of their seatings"],
         ),
         (["match", "random", "equilibrium", "--game", "tiny_hanabi"], ["tiny_hanabi"]),
         (["exploitability", "random", "--game", "negotiation"], ["negotiation"]),

@@ -66,7 +66,7 @@ def test_a_run_ends_with_what_was_learned_and_what_to_try(folder, capsys):
 
 def test_resume_is_refused_where_it_cannot_keep_its_word(folder, capsys):
     assert main(["train", "--resume", "--set", "iterations=9"]) == 2
-    assert "configuration that the run began with" in capsys.readouterr().err
+    assert "--resume continues with the run's own configuration" in capsys.readouterr().err
     assert main(["train", "--resume"]) == 2
     assert "no run of any preset" in capsys.readouterr().err
     assert main(["train", "--resume", "--run-dir", "absent"]) == 2

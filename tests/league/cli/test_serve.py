@@ -177,7 +177,7 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(run_dir, capsys):
     [
         (["nowhere"], "There is no run named 'nowhere'."),
         (["RUN@main-000011"], "There is no snapshot named 'main-000011'. Did you mean main-000010"),
-        (["RUN", "--mcp", "--game", "kuhn_poker", "--port", "0"], "--mcp speaks on standard input and output"),
+        (["RUN", "--mcp", "--game", "kuhn_poker", "--port", "0"], "--mcp uses standard input and output"),
         (["RUN", "--mcp", "--game", "kuhn_poker", "--host", "127.0.0.1"], "leave out --host and --port"),
         (["RUN", "--port", "70000"], "--port 70000: it should be a whole number from 0 to 65,535"),
         (["RUN", "--host", "no.such.host.invalid"], "--host no.such.host.invalid --port 8000: "),

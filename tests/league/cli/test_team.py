@@ -115,7 +115,7 @@ def alone_tokens(run, step):
     ("run", "options", "part"),
     [
         ("nope", [], "There is no run named"),
-        ("alone", [], "no game whose roles work together: it has lookup_alone"),
+        ("alone", [], "any game whose roles work together: it has lookup_alone"),
         ("relay", ["--game", "kuhn_poker"], "There is no game of"),
         ("relay", ["--margin", "2"], "--margin 2: it is a share of the range"),
         ("relay", ["--margin", "nan"], "--margin nan: it is a share of the range"),

@@ -160,7 +160,7 @@ ABSENT = ["runs/absent", "--game", "kuhn_poker"]  # a player that is looked for 
         ),
         (["sweep", "small.toml", "--ask", "exploitability RUN --gmae x"], "Did you mean --game or"),
         (["sweep", "small.toml", "--ask", "exploitability RUN"], "--game"),
-        (["sweep", "small.toml", "--ask", "replay RUN"], "only a command with --json answers"),
+        (["sweep", "small.toml", "--ask", "replay RUN"], "only commands with --json have them"),
     ],
 )
 def test_a_wrong_option_is_found_before_any_work(folder, capsys, arguments, part):
@@ -196,9 +196,9 @@ def test_ctrl_c_before_a_command_has_begun_is_no_traceback(folder):
         ("seed=-1", "seed = -1"),
         ("threads=100000000", "threads = 100000000"),
         ("model.hidden_size=1000000000", "model.hidden_size = 1000000000"),
-        ("model.device=cpuu", "'cpuu' is no device"),
-        ("model.device=meta", "'meta' is no device"),
-        ("model.device=", "is no device"),
+        ("model.device=cpuu", "'cpuu' is not a device"),
+        ("model.device=meta", "'meta' is not a device"),
+        ("model.device=", "is not a device"),
         ("model.device=cuda:99", "PyTorch finds no GPU here"),
         ("model.source=file", "file is a file"),
         ("model.source=empty", "no config.json"),

@@ -49,11 +49,11 @@ def config(tmp_path):
         (["values.estimator=archr"], "no value estimator named 'archr'. Did you mean archer"),
         (
             ["credit.rule=gae_turn", "values.estimator=progress"],
-            "cannot use the turn values of the estimator 'progress' says .* critic",
+            "cannot use the turn values of the estimator 'progress' .* critic",
         ),
         (
             ["credit.rule=contribution"],
-            "cannot use the turn values of the estimator 'critic' says .* progress, preferences, sequential",
+            "cannot use the turn values of the estimator 'critic' .* progress, preferences, sequential",
         ),
         (
             [
@@ -74,7 +74,7 @@ def config(tmp_path):
         ),
         (
             [GROUPS, "credit.rule=m_grpo", "credit.settings.kuhn_poker/first.calibration=3"],
-            "looks at other roles' matches too",
+            "also looks at other roles' matches",
         ),
         (["starts.rule=uniform", "starts.size=20"], "starts.size = 20 is less than the 64 deals of kuhn_poker"),
         (["starts.rule=plr", "starts.floor=1"], "leaves nothing to starts.rule = 'plr'"),
@@ -89,7 +89,7 @@ def config(tmp_path):
         (["alternate=2"], "lets policies take turns, but only main is trained"),
         ([*TWO, "alternate=2", "policies.a.frozen=true"], "lets policies take turns, but only b is trained"),
         (["policies.main.frozen=true"], r"All policies \(main\) are frozen"),
-        (["policies.rival.frozen=true"], "no policy named 'rival'. Valid names: main. No role binds to it"),
+        (["policies.rival.frozen=true"], "no policy named 'rival'. Valid names: main. No role is bound to it"),
         ([GROUPS, "policies.main.matches=3"], "policies.main.matches = 3 is less than one group of .* = 8"),
         (
             ["games.relay_arithmetic.matches=64", "matchmaking.tree=4", "policies.main.matches=32"],

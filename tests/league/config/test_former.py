@@ -30,7 +30,7 @@ def stored(tmp_path):
 
 @pytest.mark.parametrize("key", FORMER)
 def test_one_that_is_set_says_what_to_write(key):
-    with pytest.raises(UsageError, match=rf"{key} = 0.3 is no setting any more\. .+"):
+    with pytest.raises(UsageError, match=rf"{key} = 0.3 is no longer a setting\. .+"):
         load("pocket", [f"{key}=0.3"])
 
 
@@ -50,7 +50,7 @@ def test_limits_of_alarms_of_a_stored_run_are_left_out(stored):
 @pytest.mark.parametrize("key", ["objective.epo_low", "matchmaking.pfsp_power"])
 def test_a_stored_value_that_cannot_be_had_any_more_is_refused(stored, key):
     table, name = key.split(".")
-    with pytest.raises(UsageError, match=f"{key} = 0.6 is no setting any more"):
+    with pytest.raises(UsageError, match=f"{key} = 0.6 is no longer a setting"):
         load_run_config(stored(f"[{table}]\n{name} = 0.6"))
 
 

@@ -72,7 +72,7 @@ def test_a_games_table_that_says_nothing_has_the_defaults():
         (["objective.magnet_rule=rewards", "roles.reply=free", "roles.on_illegal=forfeit"], "answers in free text"),
         (
             ["objective.magnet_rule=rewards", "async_learners.processes=each"],
-            "a learner process has its own policies only",
+            "a learner process has only its own policies",
         ),
     ],
 )

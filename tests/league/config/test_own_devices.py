@@ -64,7 +64,7 @@ def test_exploiters_need_a_base_that_somebody_trains():
     table = {"games": {"kuhn_poker": {}}, "policies": {"main": {"model": {"layers": 1}}}}
     probe = {"probe": {"league_role": "main_exploiter"}}
     validate(table)
-    with pytest.raises(UsageError, match="probe begins from \\[model\\], but no policy"):
+    with pytest.raises(UsageError, match="probe starts from \\[model\\], but no policy"):
         load_table(table | {"policies": table["policies"] | probe})
 
 

@@ -129,5 +129,5 @@ def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(UsageError, match="play kuhn_poker and tiny_hanabi"):
         behavioural_distance(uniform_table("kuhn_poker"), uniform_table("tiny_hanabi"))
     board = PolicyTable("tic_tac_toe", {})
-    with pytest.raises(UsageError, match="kept by positions"):
+    with pytest.raises(UsageError, match="stored by positions"):
         behavioural_distance(board, board)

@@ -179,7 +179,7 @@ def test_what_is_filled_in_survives_a_resume(played):
 @pytest.mark.parametrize(
     ("game", "more", "said"),
     [
-        ("kuhn_poker", [], "it is for repeated matrix games, not for kuhn_poker"),
+        ("kuhn_poker", [], "it is only for repeated matrix games, not for kuhn_poker"),
         (
             GAME,
             ["roles.reply=free"],

@@ -51,7 +51,7 @@ def test_only_matches_of_one_start_are_compared():
 
 def test_it_needs_groups_and_a_judge():
     assert RULES["spo"].needs == {Need.GROUPS, Need.PREFERENCES}
-    with pytest.raises(ValueError, match="compared by no judge"):
+    with pytest.raises(ValueError, match="not compared by a judge"):
         credit("spo", [trajectory([1.0]), trajectory([0.0], match=1)])
 
 

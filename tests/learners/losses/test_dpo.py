@@ -226,5 +226,5 @@ def test_replies_to_different_prompts_make_no_pair(batch):
         for i, t in enumerate(trajectories)
         if t.turns[0].trace.prompt_ids != trajectories[0].turns[0].trace.prompt_ids
     )
-    with pytest.raises(ValueError, match="different prompts make no pair"):
+    with pytest.raises(ValueError, match="different prompts do not make a pair"):
         packed((trajectories, [(0, other)]))

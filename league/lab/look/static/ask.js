@@ -8,7 +8,7 @@
     const chosen = [0, 1, 2].map((number) => newest[number] || newest[newest.length - 1]);
     const answers = h("div", { "aria-live": "polite" });
     const ask = async () => {
-      look.clear(answers, h("p", { class: "soft" }, "The weights are being read …"));
+      look.clear(answers, h("p", { class: "soft" }, "Reading the weights …"));
       try {
         const found = await look.post("ask", { ...query, snapshots: [...new Set(chosen)] });
         look.clear(answers, look.table(["snapshot", ...(found.choices || ["replies"])], found.answers.map((row) => [
@@ -40,7 +40,7 @@
       if (first) { first.focus(); }
     };
     const begin = async () => {
-      look.clear(board, h("p", { class: "soft" }, "The weights are being read …"));
+      look.clear(board, h("p", { class: "soft" }, "Reading the weights …"));
       try { show(await look.post("begin", state)); }
       catch (error) { look.clear(board, h("p", { class: "wrong" }, error.message)); }
     };

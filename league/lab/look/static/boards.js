@@ -55,7 +55,7 @@
     const same = drawings.seats.every((each) => JSON.stringify(each) === JSON.stringify(drawings.seats[0]));
     const board = eyes === "god" || eyes === "all" ? drawings.god : drawings.seats[Number(eyes)];
     if (!board) { return null; }
-    if (eyes === "all" && !same && ["grid", "hex"].includes(board.kind)) { return h("p", { class: "soft" }, "Each seat sees a board of its own: choose whose eyes to look through."); }
+    if (eyes === "all" && !same && ["grid", "hex"].includes(board.kind)) { return h("p", { class: "soft" }, "Each seat sees its own board: choose whose view to show."); }
     return h("div", { class: "drawing" }, KINDS[board.kind](board, eyes),
       (board.lines || []).filter(([, what]) => what).map(([name, what]) => h("p", { class: "line" }, h("span", { class: "soft" }, `${name}: `), what)));
   };

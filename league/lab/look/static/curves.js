@@ -60,9 +60,9 @@
         found.nearest !== null && found.nearest !== at ? look.link(["iteration", found.nearest], `nearest with kept matches: ${found.nearest}`) : null),
       found.alarms.map((name) => h("p", { class: "alarm" }, look.link(["alarm", name], `Alarm ${name} rings`, { at }))),
       h("h2", {}, "Matches that are kept whole"),
-      kept.matches.length ? look.matchList(kept.matches) : h("p", { class: "soft" }, "None of this iteration: matches are kept when a snapshot is frozen."),
+      kept.matches.length ? look.matchList(kept.matches) : h("p", { class: "soft" }, "None from this iteration: matches are kept when a snapshot is frozen."),
       beside,
-      h("h2", {}, "Every number, and what it changed by"),
+      h("h2", {}, "Every number and its change"),
       look.table(["metric", "value", "change"], found.metrics.map((row) => [
         h("span", { title: row.note }, row.name), look.short(row.value), change(row) === null ? "–" : look.signed(change(row), 4)]), "Metrics of this iteration", { class: "numbers" }));
     look.iterationResults(beside, at, query.game);

@@ -28,7 +28,7 @@
     const strings = Object.fromEntries(Object.entries(query).map(([name, value]) => [name, String(value)]));
     if (look.alone) {
       const answer = answers[key(view, strings)];
-      if (!answer) { throw new Error("This is not in the file: it holds a choice of matches. The whole run is shown by: league look RUN"); }
+      if (!answer) { throw new Error("This is not in the file, which holds a selection of matches. The whole run is shown by: league look RUN"); }
       if (answer.error) { throw new Error(answer.error); }
       return answer;
     }

@@ -16,7 +16,7 @@
   const texts = (match, at, eyes) => {
     const views = match.views[at], turn = match.steps[at];
     if (!views) {
-      return turn && sees(eyes, turn.seat) ? [[`${turn.role} sees`, turn.observation]] : [["", "What the seats see is known only where a game can be set up again. Choose the eyes of the seat to act."]];
+      return turn && sees(eyes, turn.seat) ? [[`${turn.role} sees`, turn.observation]] : [["", "What the seats see is known only where a game can be replayed. Choose the view of the seat to act."]];
     }
     const seats = match.roles.map((role, seat) => seat).filter((seat) => sees(eyes, seat));
     const open = publicText(match, at);

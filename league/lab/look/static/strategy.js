@@ -62,7 +62,7 @@
   look.comparison = async (place, game, a, b) => {
     try {
       const found = await look.ask("compare", { game, a, b });
-      look.clear(place, h("p", {}, found.total ? `In ${game} they differ at ${found.total} information states; first where ${b} loses most by not playing as ${a} does, last where ${a} would lose by it.` : `In ${game} they play alike.`), found.total ? differences(found) : null,
+      look.clear(place, h("p", {}, found.total ? `In ${game} they differ at ${found.total} information states; first where ${b} loses most by not playing like ${a}, last where ${a} would lose by playing like ${b}.` : `In ${game} they play the same.`), found.total ? differences(found) : null,
         h("p", {}, look.link(["compare", game, a, b], "this comparison by itself")));
     } catch (error) { look.clear(place, h("p", { class: "soft" }, error.message)); }
   };

@@ -43,7 +43,7 @@
         if (found.none) { look.clear(under, h("p", { class: "soft" }, found.none)); return; }
         shown(under, found, COMPUTED.includes(state.overlay) ? "logprob" : state.overlay, null);
         if (COMPUTED.includes(state.overlay)) {
-          look.clear(under, h("p", { class: "soft" }, "The weights are being read …"));
+          look.clear(under, h("p", { class: "soft" }, "Reading the weights …"));
           shown(under, found, state.overlay, await look.ask("scores", named));
         }
         under.append(h("details", {}, h("summary", {}, `prompt, ${found.prompt.length} tokens`), h("pre", {}, found.prompt.join(""))),

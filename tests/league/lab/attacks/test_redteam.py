@@ -151,7 +151,7 @@ def test_a_model_is_attacked_by_what_it_is_told_and_shown(run_dir, capsys, tmp_p
         (["--transfer", "random"], "--attack distance finds no text"),
         (["--attack", "words", "--transfer", "nobody"], "nobody"),
         (["-o", "curve.txt"], "a picture is a .png or .svg"),
-        (["--attack", "words", "--game", "connect_four"], "measured exactly only"),
+        (["--attack", "words", "--game", "connect_four"], "can only be measured exactly"),
     ],
 )
 def test_what_cannot_be_done_is_told(words, message, capsys):

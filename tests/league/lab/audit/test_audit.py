@@ -404,8 +404,8 @@ def test_after_a_real_kill_no_answer_is_asked_for_again(tmp_path, capsys, monkey
 
 HEADINGS = [
     "How exploitable is it?",
-    "Does a later one beat earlier ones, or go round?",
-    "Strength, with forfeits apart",
+    "Does a later one beat earlier ones, or is there a cycle?",
+    "Strength, with forfeits shown separately",
     "Does it read the cards, or the labels?",
     "Seats",
     "Controls",

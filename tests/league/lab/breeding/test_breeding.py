@@ -192,7 +192,7 @@ def test_a_generation_in_which_all_fail_ends_breeding_with_the_reason(tmp_path, 
     [
         (["pocket-returns", "--set", "descent.generations=7"], "Set iterations to a multiple of 70, such as 210."),
         (["pocket-returns", "--set", 'descent.mutate={"objective.name"=[1, 2]}'], "Name settings that are numbers."),
-        (["pocket-returns", "--set", 'descent.mutate={"objective.entropy"=[2, 1]}'], "it should rise, above 0"),
+        (["pocket-returns", "--set", 'descent.mutate={"objective.entropy"=[2, 1]}'], "it should rise and be above 0"),
         (["--resume"], "name it with --run-dir"),
         ([], "Name what to breed"),
     ],

@@ -160,10 +160,13 @@ def test_a_game_that_is_not_counted_out_has_no_bayesian(capsys):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["random", "--game", KUHN, "--against", "random"], "name two different players or more"),
-        (["random", "--game", KUHN, "--against", "random", "random"], "name two different players or more"),
+        (["random", "--game", KUHN, "--against", "random"], "name two or more different players"),
+        (["random", "--game", KUHN, "--against", "random", "random"], "name two or more different players"),
         (["random", "--game", KUHN, "--against", "random", "nobody"], "no player named 'nobody'"),
-        (["random", "--game", KUHN, "--against", "random", "always:bet", "--matches", "4"], "6 matches are the least"),
+        (
+            ["random", "--game", KUHN, "--against", "random", "always:bet", "--matches", "4"],
+            "least 6 matches are needed",
+        ),
         (["random", "--game", "kuhn_poker(players=3)", "--against", "random", "always:bet"], "two seats"),
         (["random", "--game", KUHN], "--against"),
     ],

@@ -66,7 +66,7 @@ def test_a_game_that_cannot_be_enumerated_is_played_on_from_its_turns(capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["nosuch"], "Nor is there a run there"),
+        (["nosuch"], "Nor is there such a run"),
         (["kuhn_poker", "-o", "picture.pdf"], "a picture is a .png or .svg file"),
         (["kuhn_poker", "--batch", "12"], "--batch 12 is not a multiple of --group 8"),
         (["kuhn_poker", "--rules", "malt"], "whole trees"),

@@ -139,7 +139,7 @@ def test_the_bias_that_is_known_is_found_and_by_turn():
 @pytest.mark.parametrize(
     ("function", "signature", "said"),
     [
-        (lambda rewards: rewards, "verl", "asks for 'rewards', and is offered token_level_rewards"),
+        (lambda rewards: rewards, "verl", "asks for 'rewards', but is offered token_level_rewards"),
         (lambda rewards: rewards[:3], "trl", r"shape \(3,\), and \(4,\) or \(4, 4\) was expected"),
         (lambda token_level_rewards: token_level_rewards[:, :2], "verl", r"shape \(4, 2\)"),
         (lambda token_level_rewards: None, "verl", "returned NoneType"),
@@ -151,7 +151,7 @@ def test_the_bias_that_is_known_is_found_and_by_turn():
         (lambda trajectories, evidence, state, settings: [[1.0]], "league", "one advantage for each turn"),
         (lambda trajectories, evidence, state, settings: 7, "league", "not lists of one number for each turn"),
         (verl_grpo, "verb", "signature"),
-        (3, "verl", "is int, and no function"),
+        (3, "verl", "is int, not a function"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(function, signature, said):
@@ -209,7 +209,7 @@ def test_a_function_named_as_one_of_ours_is_told_from_it(given, capsys):
         ("nowhere.py:f", "There is no file nowhere.py"),
         ("centred", "names no function"),
         ("{file}:", "names no function"),
-        ("{broken}:f", "no Python that can be read, in line 1 of broken.py: invalid syntax"),
+        ("{broken}:f", "not valid Python, in line 1 of broken.py: invalid syntax"),
         ("{file}.txt:f", "There is no file"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_function_that_is_not_there_is_refused(text, said, given, tmp_path, ca
 
 def test_a_signature_without_a_function_is_refused(capsys):
     assert main(["credit", "kuhn_poker", "--signature", "trl"]) == 2
-    assert "name one with --with" in capsys.readouterr().err
+    assert "name the function with --with" in capsys.readouterr().err
 
 
 def test_a_grouped_function_is_refused_where_each_start_is_played_once(given, capsys):

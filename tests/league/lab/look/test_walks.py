@@ -173,7 +173,7 @@ def why_did_a_curve_move(reader):
     reader.page.keyboard.press("End")
     reader.page.keyboard.press("Enter")
     reader.acts += 2
-    reader.finds("Every number, and what it changed by")
+    reader.finds("Every number and its change")
 
 
 def what_does_the_caller_do_with_a_queen(reader):

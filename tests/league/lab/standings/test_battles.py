@@ -242,7 +242,7 @@ def test_a_report_is_checked_again_from_the_file(tmp_path, capsys):
     for text in ("[" * 100_000, "{}", "no json"):
         report.write_text(text, encoding="utf-8")
         assert main(["rate", str(path), "--check", str(report)]) == 2
-        assert "is no report" in capsys.readouterr().err
+        assert "is not a report" in capsys.readouterr().err
 
 
 HEAD = "model_a,model_b,winner\n"
@@ -268,11 +268,11 @@ HEAD = "model_a,model_b,winner\n"
         ("a,b,winner,score\nx,y,tie,0.6\n", "the winner is 'tie', and by the score"),
         ("a,b,winner,score\nx,y,a,0.5\n", "the winner is 'a', and by the score"),
         ("a,b,winner,score\nx,y,a,0.6\ny,x,,1\nx,y,tie,0.5\n", None),
-        ("a,a,score\nx,y,1\n", "two columns of one name"),
-        (HEAD + 'x,"y,tie\n', "is no CSV"),
-        (HEAD + "x,y," + "z" * 200_000 + "\n", "is no CSV"),
+        ("a,a,score\nx,y,1\n", "two columns with the same name"),
+        (HEAD + 'x,"y,tie\n', "is not CSV"),
+        (HEAD + "x,y," + "z" * 200_000 + "\n", "is not CSV"),
         (HEAD + "x,\0y,tie\n", None),
-        ("".join(["a,b,score\n", *[f"p{i},q,1\n" for i in range(300)]]), "has 301 players, and 200 are rated at most"),
+        ("".join(["a,b,score\n", *[f"p{i},q,1\n" for i in range(300)]]), "has 301 players; the limit is 200"),
     ],
 )
 def test_a_file_that_is_none_is_refused_with_its_line(text, said, tmp_path, capsys):
@@ -297,7 +297,7 @@ def test_a_file_of_other_bytes_a_missing_one_and_a_long_one_are_refused(tmp_path
     assert main(["rate", str(path)]) == 2
     assert "more than 10 battles" in capsys.readouterr().err
     monkeypatch.setattr(module, "MOST_BYTES", 10)
-    with pytest.raises(UsageError, match="10 are read at most"):
+    with pytest.raises(UsageError, match="the limit is 10"):
         read_battles(path)
 
 

@@ -223,7 +223,7 @@ def test_a_game_of_cooperation_has_no_ranks(tmp_path, capsys):
     tournament(tmp_path, ("random", "always:a0"), "tiny_hanabi", 20).close()
     assert main(["standings", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "In a match all earn the same." in printed
+    assert "All players of a match earn the same." in printed
     assert "mean return with others" in printed
     assert "Elo " not in printed.splitlines()[4]
 

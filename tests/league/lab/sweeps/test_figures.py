@@ -118,7 +118,7 @@ def test_too_few_iterations_for_the_tokens_are_told(tiny, tmp_path, capsys):
     words = [word for setting in (*SMALLER, "iterations=1") for word in ("--set", setting)]
     folder = str(tmp_path / "sweep")
     assert main(["sweep", tiny, "--seeds", "0", "--run-dir", folder, *words, "--tokens", "100000"]) == 1
-    assert "it should end at 100,000. Begin a sweep with more iterations" in capsys.readouterr().out
+    assert "it should end at 100,000. Start a sweep with more iterations" in capsys.readouterr().out
 
 
 @pytest.mark.thorough

@@ -70,15 +70,15 @@ def test_commas_within_brackets_quotes_and_names_of_games_divide_nothing(tiny):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--set", "seed=1,2"], "a sweep's seeds are named by --seeds"),
+        (["--set", "seed=1,2"], "give a sweep's seeds with --seeds"),
         (["--set", "credit.rule=rae,rea"], "no credit rule named 'rea'"),
         (["--set", "credit.rule=rae,rae"], "Two runs of the sweep would be the same"),
         (["--resume"], "holds no sweep"),
-        (["--condition", "a", "seed=3"], "a sweep's seeds are named by --seeds"),
+        (["--condition", "a", "seed=3"], "give a sweep's seeds with --seeds"),
         (["--condition", "credit.rule=rae", "b"], "it has no name"),
         (["--condition", "a", "--condition", "a", "iterations=1"], "two conditions have this name"),
         (["--condition", "a", "credit.rul=rae"], "credit.rul"),
-        (["--ask", "games"], "asks nothing about a run"),
+        (["--ask", "games"], "does not mention the run"),
         (["--workers", "2", "--cluster", "local"], "name one of them"),
         (["--seeds", "0-900", "--set", "credit.rule=rae,reinforce"], "a sweep has at most 1,000"),
     ],

@@ -114,7 +114,7 @@ def test_a_failure_is_told_and_a_disk_that_is_not_shared_is_one(runs, tmp_path, 
     monkeypatch.setattr(side_by_side, "train_and_ask", lambda *_: next(results))
     outcome = run_on_cluster(tmp_path, runs, Task(), Here(Resources(2.0, 0.0)), lambda text: None)
     assert outcome.failures[runs[0].folder] == "It broke."
-    assert "must be on a disk that all machines of the cluster share" in outcome.failures[runs[1].folder]
+    assert "must be on a disk shared by all machines of the cluster" in outcome.failures[runs[1].folder]
 
 
 def test_ctrl_c_stops_it_with_what_is_saved(runs, trained, tmp_path, monkeypatch):

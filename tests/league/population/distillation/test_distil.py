@@ -135,10 +135,13 @@ def test_a_run_that_goes_on_distils_what_it_would_have(run, tmp_path):
     ("words", "sentence"),
     [
         (["distil", "nothing@mixture", "-o", "{out}"], "There is no run named 'nothing'"),
-        (["distil", "{run}@main-000002", "-o", "{out}"], "single snapshot, which needs no distilling"),
+        (["distil", "{run}@main-000002", "-o", "{out}"], "single snapshot, which needs no distillation"),
         (["distil", "{run}@mixture", "-o", "{run}"], "is not empty"),
         (["match", "{one}@distilled", "random", "--game", "kuhn_poker"], "has no distilled snapshot"),
-        (["train", "pocket", "--set", "distil_every=15", "--run-dir", "{out}"], "no multiple of snapshot_every = 10"),
+        (
+            ["train", "pocket", "--set", "distil_every=15", "--run-dir", "{out}"],
+            "not a multiple of snapshot_every = 10",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(run, distilled, tmp_path, capsys, words, sentence):

@@ -183,7 +183,7 @@ def test_a_name_that_stands_for_another_player_by_now_is_refused(tmp_path, capsy
     record["stands_for"]["random"] = [[["runs/pocket@main-000010", 1.0]]] * 2
     (folder / PLAN_FILE).write_text(json.dumps(record))
     message = refusal(capsys, *words(KUHN, folder))
-    assert "random is not the player any more" in message
+    assert "random is no longer the player" in message
     assert "it was runs/pocket@main-000010, and is random" in message
     (folder / PLAN_FILE).write_text("{")
     assert f"{PLAN_FILE} is damaged" in refusal(capsys, "tournament", "--resume", "--run-dir", folder)
@@ -208,7 +208,7 @@ def test_a_folder_in_use_is_refused(tmp_path, capsys):
         (["random", "randum", "--game", "kuhn_poker"], "Did you mean random?"),
         (["--resume"], "--run-dir DIR"),
         (["--resume", "--run-dir", "nowhere"], "nowhere holds no tournament"),
-        (["--resume", "--run-dir", "nowhere", "--seed", "1"], "Leave players, --game"),
+        (["--resume", "--run-dir", "nowhere", "--seed", "1"], "Leave out players, --game"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence_and_leave_nothing_behind(arguments, part, capsys, tmp_path, monkeypatch):

@@ -82,15 +82,15 @@ def test_a_partner_is_never_reset() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"matchmaking": {"partners": 1.0}}, "the run has no partner that may be met"),
+        ({"matchmaking": {"partners": 1.0}}, "the run has no partner that can be met"),
         (
             {"matchmaking": {"partners": 1.0}, "policies": {"ann": {"league_role": "partner", "held_out": True}}},
-            "the run has no partner that may be met",
+            "the run has no partner that can be met",
         ),
         ({"policies": {"main": {"held_out": True}}}, "policies.main.held_out = true is for partners"),
         (
             {"policies": {"main": {"league_role": "partner"}}},
-            "but a role binds to main. Exploiters and partners take every seat",
+            "but a role is bound to main. Exploiters and partners take every seat",
         ),
     ],
 )

@@ -87,12 +87,12 @@ def test_a_file_without_a_chat_template_is_told(tmp_path):
 def test_a_file_that_was_cut_off_is_told(original, tmp_path, kept):
     whole = original[0].read_bytes()
     (tmp_path / "cut.gguf").write_bytes(whole[:kept])
-    assert "no whole GGUF file" in refuse(tmp_path / "cut.gguf")
+    assert "not a complete GGUF file" in refuse(tmp_path / "cut.gguf")
 
 
 def test_another_file_by_that_name_is_told(tmp_path):
     (tmp_path / "text.gguf").write_text("This is no model at all, but a text of some length.")
-    assert "no whole GGUF file" in refuse(tmp_path / "text.gguf")
+    assert "not a complete GGUF file" in refuse(tmp_path / "text.gguf")
     assert "There is no file" in refuse(tmp_path / "missing.gguf") or "cannot be read" in refuse(tmp_path / "no.gguf")
 
 

@@ -43,7 +43,7 @@ def test_a_rank_that_no_engine_takes():
 
 
 def test_one_vllm_serves_adapters_or_full_models():
-    with pytest.raises(UsageError, match="of this run's policies other would be full and the others adapters"):
+    with pytest.raises(UsageError, match="in this run other would be full and the other policies adapters"):
         check_engine(config(*VLLM), ["main", "other"])
     check_engine(config(*VLLM, "engine.kind=torch"), ["main", "other"])
     assert "vLLM is not installed" in refusal(config("engine.kind=vllm"), ["main", "other"])
@@ -123,7 +123,7 @@ def test_servers_that_others_keep_take_adapters_and_need_no_vllm_here(monkeypatc
 
 @pytest.mark.parametrize("urls", ['["localhost:8000"]', '["http://"]', '["http://a:1", "http://a:1"]'])
 def test_addresses_that_are_none_are_refused(urls):
-    with pytest.raises(UsageError, match=r"Give one such as|Give each once"):
+    with pytest.raises(UsageError, match=r"Give one such as|Give each one once"):
         config("engine.kind=vllm_server", f"engine.vllm_server.urls={urls}")
 
 

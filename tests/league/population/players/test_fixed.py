@@ -58,10 +58,10 @@ def trained(players, more="", run="run"):
         ({"kuhn_poker/third": "random"}, "", "There is no role named 'kuhn_poker/third'"),
         ({SECOND: ""}, "", "roles.player"),
         ({SECOND: "random"}, f'roles.policy = {{"{SECOND}" = "b"}}\n', "has a policy, 'b', in roles.policy and a pl"),
-        ({SECOND: "main"}, "", "'main', which is the name of a policy of this run"),
+        ({SECOND: "main"}, "", "'main', which is also the name of a policy of this run"),
         ({SECOND: "random", "kuhn_poker/first": "random"}, "", "gives away every role of kuhn_poker"),
         ({SECOND: "random"}, "matchmaking={self_play=1,fictitious=0,swap_every=2}\n", "swap_every = 2 moves policies"),
-        ({SECOND: "random"}, 'policies.probe.league_role = "main_exploiter"\n', "can exploit nobody"),
+        ({SECOND: "random"}, 'policies.probe.league_role = "main_exploiter"\n', "have nobody to exploit"),
     ],
 )
 def test_what_cannot_be_given_a_role_is_refused_before_anything_is_made(players, more, part, capsys):
@@ -88,7 +88,7 @@ def test_paths_are_kept_whole_and_a_run_as_its_newest_snapshot(tmp_path):
     assert same == {JUDGE: f"{tmp_path}/runs/old@main-000001"}
     with pytest.raises(UsageError, match=r"a mixture is drawn again for each match. Name one snapshot"):
         with_lasting_names(configured({JUDGE: "old@mixture"}, JUDGED))
-    with pytest.raises(UsageError, match=r"kuhn_poker/second was given to random. Name that player itself"):
+    with pytest.raises(UsageError, match=r"kuhn_poker/second was played by random. Name that player itself"):
         with_lasting_names(configured({SECOND: "old"}))
     (tmp_path / "server.toml").write_text('model = "m"\nurl = "http://localhost:1/v1"\n')
     server = with_lasting_names(configured({JUDGE: "openai:server.toml"}, JUDGED)).roles.player

@@ -180,7 +180,7 @@ def test_wrong_names_offer_the_nearest(run_dir, tmp_path):
     assert "main-000010" in refusal(f"{run_dir}@main-00010")
     assert "number of simulations" in refusal("mcts:many")
     assert "number of simulations" in refusal("mcts")
-    assert "at least one simulation" in refusal("mcts:0")
+    assert "one simulation or more" in refusal("mcts:0")
     assert "not a run" in refusal(tmp_path)
     assert "no folder" in refusal("hf:./absent")
     assert "hub id" in refusal("hf:")

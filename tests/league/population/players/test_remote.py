@@ -162,7 +162,7 @@ def test_a_key_that_goes_over_plain_http_to_another_machine_is_told(tmp_path, mo
             url = server.url.replace("127.0.0.1", host)
             file.write_text(f'model = "m"\nurl = "{url}"\nkey_variable = "LAB_KEY"\n')
             _, err = run_league(capsys, 0, *arguments)
-            assert (f"{url} gets the key in LAB_KEY over plain http" in err) == told
+            assert (f"{url} receives the key in LAB_KEY over plain http" in err) == told
             assert KEY not in err
 
 

@@ -119,7 +119,7 @@ def test_cfr_plus_comes_to_the_games_value(game, value, within):
 
 
 def test_games_that_are_not_played_in_the_open_are_refused():
-    with pytest.raises(UsageError, match=r"not played in the open|zero-sum game of two"):
+    with pytest.raises(UsageError, match=r"does not have public moves only|zero-sum game of two"):
         public_tree("goofspiel(imp_info=True,num_cards=3,points_order=descending)")
     with pytest.raises(UsageError, match="zero-sum game of two seats"):
         public_tree("kuhn_poker(players=3)")

@@ -94,10 +94,10 @@ def test_an_even_cycle_is_a_tie_of_all_methods():
 
 def test_what_is_no_order_is_an_error_and_no_loop_without_end(monkeypatch):
     circle = np.array([[0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1], [0, 0, 0, 0]], bool)
-    with pytest.raises(RuntimeError, match=r"circle among players \[0, 1, 2, 3\]"):
+    with pytest.raises(RuntimeError, match=r"cycle among players \[0, 1, 2, 3\]"):
         voting._levels(circle)
     below = np.array([[0, 1, 1], [0, 0, 1], [0, 1, 0]], bool)  # the first is above two that are above each other
-    with pytest.raises(RuntimeError, match=r"circle among players \[1, 2\]"):
+    with pytest.raises(RuntimeError, match=r"cycle among players \[1, 2\]"):
         voting._levels(below)
     monkeypatch.setattr(voting, "maximal_lottery", lambda margins: np.full(len(margins), np.nan))
     with pytest.raises(RuntimeError, match=r"over players \[0, 1, 2, 3\] draws none"):

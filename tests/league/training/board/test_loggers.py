@@ -154,7 +154,7 @@ def test_a_logger_that_fails_is_told_once_and_the_others_go_on():
     assert (flaky.sent, flaky.asked, sound.sent) == ([0, 1], 3, [0, 1, 2, 3, 4])
     assert told == [
         "The logger flaky failed in iteration 2 (ConnectionError: the server has gone), and gets nothing more. The run "
-        "goes on; its own metrics.jsonl has everything."
+        "continues; its own metrics.jsonl has everything."
     ]
     loggers.close()
     assert told[1].startswith("The logger sound failed when it was closed (ConnectionError: it is still gone)")

@@ -95,4 +95,4 @@ def test_the_most_convincing_and_the_most_misleading_utterance_are_told_with_wha
 def test_a_match_is_told_with_the_beliefs_that_each_turn_moved_and_who_was_not_asked():
     told = tell_match(talk(5, "it is me", "yes", beliefs=((0.25, 0.5, 0.5), (0.25, 0.25, 0.25)))).splitlines()
     assert [line for line in told if "belief" in line] == ["  belief in the truth: seat 1 0.250 → 0.500"]
-    assert "not asked: seat 3, who cannot be" in told
+    assert "not asked: seat 3, which cannot be" in told

@@ -213,7 +213,7 @@ def test_a_saved_state_may_be_kept_alone(unbroken, tmp_path):
     assert ended.status == 0, ended.output
     assert [path.name for path in (tmp_path / "run/state").glob("iteration-*")] == ["iteration-000002"]
     damage(tmp_path / "run/state/iteration-000002/state.json", "emptied")
-    assert "this run has no other state to go on from" in refusal(tmp_path / "run")
+    assert "this run has no other state to continue from" in refusal(tmp_path / "run")
 
 
 TWO = SMALL.partition("policies.probe")[0] + (

@@ -201,7 +201,7 @@ def test_belief_in_what_no_game_knows_is_not_paid_for(tmp_path):
 
 def test_speaking_needs_probes_after_every_turn(tmp_path):
     cards = with_card(tmp_path, SMALL, 3, when="ends")
-    with pytest.raises(UsageError, match="are asked at the ends of a match only"):
+    with pytest.raises(UsageError, match="are asked only at the start and end of a match"):
         config(tmp_path, cards, SPEAKING)
 
 

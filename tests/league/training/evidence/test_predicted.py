@@ -150,7 +150,7 @@ def test_who_predicts_learns_to(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["prediction.tools.weight=1"], "no role that learns has a tool"),
+        (["prediction.tools.weight=1"], "no learning role has a tool"),
         (['prediction.replies.roles={"kuhn_poker/third"=1.0}'], "no role named 'kuhn_poker/third'"),
         (["prediction.replies.weight=1", "games.lookup_chain.matches=64"], "lookup_chain.* opens other matches"),
         (["prediction.replies.weight=1", "optimizer.sharded=true", "optimizer.processes=2"], "prediction adds passes"),

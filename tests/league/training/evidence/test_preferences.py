@@ -179,7 +179,7 @@ def test_random_prefers_nothing(tmp_path):
         (THROW, ["credit.rule=spo", "matchmaking.group_size=1"], "compares matches from one start"),
         (THROW, ["shaping.preferred.weight=1", "matchmaking.group_size=1"], "compares matches from one start"),
         (THROW, ["shaping.preferred.judge=random"], "nothing asks it"),
-        (THROW, ["credit.rule=spo", "shaping.preferred.judge=always:rock"], "has to be one player that can be asked"),
+        (THROW, ["credit.rule=spo", "shaping.preferred.judge=always:rock"], "must be a single player that can answer"),
         (THROW, ["shaping.agreement.weight=1"], "every role chooses its reply"),
         (THROW, ["shaping.preferred.roles={'throw/nobody'=1}"], "no role"),
     ],

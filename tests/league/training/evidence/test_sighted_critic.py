@@ -105,7 +105,7 @@ def test_play_sees_nothing_of_it_and_learning_does(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (SIGHTED[1:], "no role's rule asks a critic"),
+        (SIGHTED[1:], "no role's rule uses a critic"),
         (["credit.rule=gae_turn", 'critic.sees=["teammates"]'], "shows the critic nothing more in kuhn_poker"),
         (
             [*SIGHTED, "games.lookup_chain.matches=64"],

@@ -171,7 +171,7 @@ def test_kl_to_the_equilibrium_falls_at_each_information_state_of_kuhn(tmp_path,
         (["objective.distill=1", "teacher.player=self"], "teacher 'self' is the policy in training"),
         (
             ["objective.distill=1", "teacher.player=equilibrium", "teacher.sees=['hidden']", "games={kuhn_poker={}}"],
-            "it plays by the rules of the game, and has no prompt in which it could be shown more",
+            "it plays by the rules of the game, and has no prompt that could show it more",
         ),
         (
             ["objective.distill=1", "teacher.player=self", "teacher.sees=['hidden']", "games={tic_tac_toe={}}"],

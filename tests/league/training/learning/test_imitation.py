@@ -147,7 +147,10 @@ def test_replies_are_put_as_the_runs_roles_would_ask_and_answer(tmp_path, form):
         (["imitation.weight=2"], "imitation.weight"),
         (["imitation={weight=0.5,matches='gone.jsonl'}"], "gone.jsonl: it cannot be read (No such file or directory)"),
         (["imitation={weight=0.5,matches='.'}"], "it holds no matches. `league lab import FILE -o .` fills it"),
-        (["imitation={weight=0.5,matches='FILE'}", "games={tic_tac_toe={}}"], "kuhn_poker was kept, which is no game"),
+        (
+            ["imitation={weight=0.5,matches='FILE'}", "games={tic_tac_toe={}}"],
+            "kuhn_poker was kept, but this run does not have that game",
+        ),
         (["imitation={weight=0.5,matches='FILE',players=['me']}"], "has no reply of me that policy main could imitate"),
         (["imitation={weight=0.5,matches='x.toml'}"], "x.toml is not a file of episodes"),
     ],

@@ -166,7 +166,7 @@ def killed_at_random(number, unbroken, run, seed, within, saving=False):
                 return victims
             assert ended.status in (1, -signal.SIGKILL), (victim, ended.output)
             if ended.status == 1:  # one that was killed again and again while it started
-                assert "was killed by SIGKILL. So it went 3 times in one iteration." in ended.output
+                assert "was killed by SIGKILL. That happened 3 times in one iteration." in ended.output
     if process is not None:
         ended = process.end(within=600)
         assert ended.status == 0, ended.output

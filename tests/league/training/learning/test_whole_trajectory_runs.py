@@ -51,9 +51,9 @@ def test_two_seats_come_to_earn_more_together(name, tmp_path):
         (["policies.main.objective=dmpo", "matchmaking.group_size=1"], "or take another objective, such as 'kto'"),
         (
             ["optimizer.sharded=true", "optimizer.processes=2", "roles.reply=free", "roles.on_illegal=forfeit"],
-            "'kto' adds passes to an update, which processes with shards",
+            "'kto' adds passes to an update, which sharded processes",
         ),
-        (["objective.policy_gradient=0.5"], "weighs advantages, and kto prefers replies"),
+        (["objective.policy_gradient=0.5"], "weights advantages, but kto prefers one reply"),
         (["objective.dmpo_gamma=0"], "objective.dmpo_gamma = 0: it should be greater than 0"),
         (["objective.kto_desirable=2"], "objective.kto_desirable = 2 is no longer a setting. Good and bad"),
     ],

@@ -67,7 +67,7 @@ def test_exploiters_join_a_population(source, tmp_path):
     ("settings", "sentence"),
     [
         (["model.hidden_size=64"], "model.hidden_size cannot be changed"),
-        (["iterations=9"], "Say how many more with --iterations"),
+        (["iterations=9"], "Give the number of further iterations with --iterations"),
         (["policies.main.weights=lora"], "policies.main cannot change its weights"),
         (
             ['roles.player={"kuhn_poker/first"="random"}', 'roles.policy={"kuhn_poker/second"="other"}'],

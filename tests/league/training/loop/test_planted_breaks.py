@@ -78,7 +78,11 @@ def test_an_alarm_names_the_break_and_the_first_figure_is_red(broken):
         if tag.startswith(f"alarms/{name}/")
         for event in events.Tensors(tag)
     ]
-    said = {"collapse": "of the turns where it could choose", "signal": "have an advantage", "cycle": "goes in circles"}
+    said = {
+        "collapse": "of the turns where it could choose",
+        "signal": "have an advantage",
+        "cycle": "its results are cyclic",
+    }
     assert any(said[name] in " ".join(text.split()) for text in words)
     first = pinned_figures(figures_of(run))[0]
     assert first == "4_is_it_breaking/alarms"

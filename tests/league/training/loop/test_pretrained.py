@@ -48,7 +48,7 @@ def test_a_reply_that_does_not_fit_behind_its_prompt_is_told(tmp_path, capsys):
     write_gguf(tmp_path / "short.gguf", context=1024)
     free = ("roles.reply=free", "roles.max_reply_tokens=1000")
     assert train(tmp_path / "run", f"model.source={tmp_path / 'short.gguf'}", *free) == 2
-    assert "1024 at most. Set roles.max_reply_tokens lower" in capsys.readouterr().err
+    assert "at most 1024. Lower roles.max_reply_tokens" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

@@ -146,7 +146,7 @@ def test_the_pages_function_trains(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["pocket"], "name one with --role, as --role kuhn_poker/first"),
+        (["pocket"], "name one with --role, such as --role kuhn_poker/first"),
         (["pocket", "--role", "kuhn_poker/third"], "kuhn_poker/third"),
         (["pocket", "--role", "chess_of_none/first"], "chess_of_none"),
         (["pocket", "--role", "kuhn_poker/first", "--port", "70000"], "port"),

@@ -126,7 +126,7 @@ def test_standings_and_report_tell_the_percentiles(whole, capsys):
     ("settings", "sentence"),
     [
         (["curriculum.most_matches=10"], "is less than the 144 matches that judge the games once"),
-        (["games.kuhn_poker.every=2"], "the curriculum says when a game is played"),
+        (["games.kuhn_poker.every=2"], "the curriculum decides when a game is played"),
         (["branching.rule=entropy"], "has a budget for each game's own matches"),
         (['games."sums(digits={1..20},base={2..10})".matches=8'], "stands for 180 games"),
         (['games."sums(digits={1,2},base=2)".matches=8'], "twice, the second time as"),
