@@ -77,7 +77,7 @@ def test_the_command_counts_a_large_game_out_and_says_how_many_states_it_asks(mo
     assert f"{GAME} has 192 information states" in shown.err
     monkeypatch.setattr("league.theory.public.tree.MOST_STATES", 150)
     assert main(["exploitability", "random", "--game", GAME]) == 2
-    assert "at most 150 are counted out" in capsys.readouterr().err
+    assert "at most 150 are enumerated" in capsys.readouterr().err
 
 
 def test_minutes_that_are_too_few_give_bounds_that_hold_the_truth(monkeypatch, capsys):
