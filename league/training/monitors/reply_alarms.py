@@ -28,7 +28,7 @@ PHRASE = 4  # words in a phrase, as in seq-rep-4 (Welleck et al. 2020, https://a
 MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies, more phrases repeat
 LEAST_REPLIES = 20  # in an iteration, to judge it
 ADVICE = {  # by where policies learn: what a silent role may need and that kind of run takes
-    "torch": "Set a longer cold start (cold_start.steps, or for a pretrained model cold_start.own_replies = 32, which "
+    "here": "Set a longer cold start (cold_start.steps, or for a pretrained model cold_start.own_replies = 32, which "
     "imitates its legal replies), roles.demonstrations = 1, a lower roles.temperature, or roles.reply = 'choice', "
     "which masks what is illegal.",
     "elsewhere": "Set roles.demonstrations = 1, say on the cards (roles.cards) what a legal reply looks like, or begin "

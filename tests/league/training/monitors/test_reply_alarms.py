@@ -57,7 +57,7 @@ def test_masked_replies_are_not_judged():
     assert judged(100, roles=CHOICE)[0] == []
 
 
-def silent(*shares, settings=SETTINGS, learns="torch"):
+def silent(*shares, settings=SETTINGS, learns="here"):
     [rows] = judged(*shares)[1].values()
     return judge_silent(Counts(rows, learns), settings)
 
@@ -97,7 +97,7 @@ def test_a_role_is_silent_after_three_iterations_of_nothing_legal():
 def test_sensitivity_moves_the_limits(sensitivity, rings):
     """Of illegal replies 13 % and 51 %: the limits are 100 %, 50 % and 12.5 %."""
     settings = AlarmsConfig(sensitivity=sensitivity)
-    assert [bool(judge_illegal(Counts([[100, illegal]], "torch"), settings)) for illegal in (13, 51)] == rings
+    assert [bool(judge_illegal(Counts([[100, illegal]], "here"), settings)) for illegal in (13, 51)] == rings
     assert bool(silent(81, 81, 81, settings=settings)) == (sensitivity == 4.0), "the limit is 80 %"
 
 
