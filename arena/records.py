@@ -40,11 +40,12 @@ class Start(NamedTuple):
     seed: int  # of all chance events
     task: str = ""
     prefix: tuple[str, ...] = ()  # actions of all seats that are taken as played
+    attempts: tuple[Attempt, ...] = ()  # at the submatches that they opened, in their order
 
     @property
     def name(self) -> str:
-        """The first 128 bits of the SHA-256 of the content, in hexadecimal."""
-        content = json.dumps(self, ensure_ascii=False, separators=(",", ":"))
+        """The first 128 bits of the SHA-256 of the content, in hexadecimal; attempts count where there are any."""
+        content = json.dumps(self if self.attempts else self[:-1], ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -71,7 +72,9 @@ class MatchRequest(NamedTuple):
 
     def from_start(self, start: Start) -> MatchRequest:
         """Return this match from a stored start of its game."""
-        return self._replace(deal_seed=start.seed, task=start.task, prefix=start.prefix, start=start.name)
+        return self._replace(
+            deal_seed=start.seed, task=start.task, prefix=start.prefix, start=start.name, attempts=start.attempts
+        )
 
 
 class Refusal(NamedTuple):

@@ -110,11 +110,11 @@ def play_again(game: Game, episode: Episode) -> None:
 
 def _check_name(request: MatchRequest) -> None:
     """Refuse a request whose deal, task or prefix differs from the start that it names."""
-    start = Start(request.game, request.deal_seed, request.task, request.prefix)
+    start = Start(request.game, request.deal_seed, request.task, request.prefix, request.attempts)
     if start.name != request.start:
         raise UsageError(
-            f"Match {request.index} of {request.game} names the start {request.start}, but its deal, task and prefix "
-            f"are those of {start.name}. A start never changes: take all three from the start that is meant."
+            f"Match {request.index} of {request.game} names the start {request.start}, but its deal, task, prefix and "
+            f"attempts are those of {start.name}. A start never changes: take all of them from the one that is meant."
         )
 
 

@@ -54,6 +54,7 @@ from games.wrappers.paraphrased import Paraphrased
 from games.wrappers.permuted import Permuted
 from games.wrappers.remembered import Remembered
 from games.wrappers.renamed import Renamed
+from games.wrappers.repeated import Repeated
 from games.wrappers.replaced import Replaced
 from games.wrappers.retried import Retried
 from games.wrappers.worded import Worded
@@ -95,7 +96,7 @@ WRAPPERS: dict[str, type[Wrapper]] = {
 
 
 # Games of whole matches of another game: several attempts at one deal, and what a text changes.
-AROUND: dict[str, type[Wrapper]] = {wrapper.title: wrapper for wrapper in (Retried, Advised)}
+AROUND: dict[str, type[Wrapper]] = {wrapper.title: wrapper for wrapper in (Retried, Repeated, Advised)}
 
 
 def _pettingzoo(name: str) -> Game:

@@ -38,6 +38,7 @@ class Retried(Wrapper):
     """One match of several attempts."""
 
     title = "retried"
+    unit = "Attempt"  # what the seats are told is over
     keeps = frozenset({Kept.IDS, Kept.LABELS, Kept.CARDS})
 
     def __init__(self, inner: Game, attempts: int = 3, pays: int = FIRST_SUCCESS) -> None:
@@ -48,17 +49,23 @@ class Retried(Wrapper):
                 f"There is no game {name!r}: attempts is 2 to {MOST_ATTEMPTS}, and pays is {LAST} (the last attempt), "
                 f"{FIRST_SUCCESS} (the first success) or {IMPROVEMENT} (the last less the first)."
             )
+        self._hold(inner, name, attempts, pays)
+
+    def _hold(self, inner: Game, name: str, number: int, pays: int) -> None:
+        """Take the game that is played ``number`` times. Raises UsageError for one that cannot be."""
         if inner.spec.submatch_games or isinstance(inner, HasTools | IsSubmatch):
-            raise UsageError(f"{name}: games with tools or submatches cannot be retried; take sums or find_number.")
+            raise UsageError(
+                f"{name}: games with tools or submatches cannot be {self.title}; take sums or find_number."
+            )
         facts, spread = inner.spec, inner.spec.max_return - inner.spec.min_return
         self._inner, self._pays, self._seed = inner, pays, 0
-        self._most, self._over, self._marks = attempts, tuple[_Attempt, ...](), tuple[bool, ...]()
+        self._most, self._over, self._marks = number, tuple[_Attempt, ...](), tuple[bool, ...]()
         self._before = self._paid = (0.0,) * facts.seats
         self.spec = replace(
             facts,
             name=name,
             inner=facts.name,
-            max_turns=attempts * facts.max_turns,
+            max_turns=number * facts.max_turns,
             min_return=-spread if pays == IMPROVEMENT else facts.min_return,
             max_return=spread if pays == IMPROVEMENT else facts.max_return,
             optimum=None if pays == IMPROVEMENT else facts.optimum,
@@ -76,7 +83,7 @@ class Retried(Wrapper):
         """Begin the first attempt."""
         self._seed, self._over, self._marks = seed, (), ()
         self._before = self._paid = (0.0,) * self.spec.seats
-        self._inner.reset(seed)
+        self._deal()
 
     def actions(self) -> Choices | FreeText:  # type: ignore[override]  # of words too, where the game inside has them
         """Return what the seat to act may do."""
@@ -90,12 +97,12 @@ class Retried(Wrapper):
     def past(self, seat: int) -> tuple[str, ...]:
         """Return the earlier attempts, each as the seat saw its end."""
         over = self._over[:-1] if self._ended() else self._over
-        return tuple([_told(number, attempt, seat) for number, attempt in enumerate(over, 1)])
+        return tuple([self._told(number, attempt, seat) for number, attempt in enumerate(over, 1)])
 
     def observe(self, seat: int) -> str:
         """Return the earlier attempts, and what the seat sees of this one."""
         number = len(self._over) if self._ended() else len(self._over) + 1
-        return "\n".join([*self.past(seat), f"Attempt {number} of {self._most}", super().observe(seat)])
+        return "\n".join([*self.past(seat), f"{self.unit} {number} of {self._most}", super().observe(seat)])
 
     def hint(self, seat: int) -> str:
         """Return the hint of the game inside; "" where it gives none."""
@@ -119,7 +126,7 @@ class Retried(Wrapper):
             self._paid = self._settled()
         else:
             self._marks += super().eligible()
-            self._inner.reset(self._seed)
+            self._deal()
 
     def eligible(self) -> tuple[bool, ...]:
         """Return which moves of all attempts bear on something that came about; () where the game does not say."""
@@ -141,6 +148,10 @@ class Retried(Wrapper):
         """Raise NotEnumerable: that chance falls alike in all attempts is not data."""
         raise NotEnumerable(f"{self.spec.name} deals each attempt alike, so its positions cannot be enumerated.")
 
+    def _deal(self) -> None:
+        """Begin the next attempt: chance falls as in the first."""
+        self._inner.reset(self._seed)
+
     def _ended(self) -> bool:
         return len(self._over) == self._most or (self._pays == FIRST_SUCCESS and self._solved())
 
@@ -153,8 +164,7 @@ class Retried(Wrapper):
             return tuple([end - begin for begin, end in zip(first, last, strict=True)])
         return last
 
-
-def _told(number: int, attempt: _Attempt, seat: int) -> str:
-    """Return an attempt as one line."""
-    seen = " / ".join(attempt.seen[seat].split("\n"))
-    return f"Attempt {number}: {seen}; paid {attempt.returns[seat]:g}"
+    def _told(self, number: int, attempt: _Attempt, seat: int) -> str:
+        """Return an attempt as one line."""
+        seen = " / ".join(attempt.seen[seat].split("\n"))
+        return f"{self.unit} {number}: {seen}; paid {attempt.returns[seat]:g}"

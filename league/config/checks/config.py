@@ -256,13 +256,8 @@ def _check_groups(config: RunConfig, game: str) -> None:
 
 
 def _check_starts(config: RunConfig, game: str) -> None:
-    """Refuse a pool with fewer starts than an iteration plays, and starts in the middle of matches that have none."""
+    """Refuse a pool with fewer starts than an iteration plays."""
     spec = make_game(game).spec
-    if config.starts.middles and spec.submatch_games:
-        raise UsageError(
-            f"starts.middles = {config.starts.middles} leaves starts in the middle of matches, but those of {game} "
-            "open submatches, which are played whole. Leave it out."
-        )
     deals = config.games[game].matches // config.matchmaking.matches_of_start(spec.max_turns)
     if config.starts.rule is not None and deals > config.starts.size:
         raise UsageError(

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from arena.records import EndReason, Episode, Turn
-from arena.submatches import attempt_of, begin_match
+from arena.submatches import positions as played_positions
 from games.abilities import MarksPublic
 from games.common.errors import UsageError
 from games.outside.as_played import is_outside
 from games.registry import make_game
-from games.spec import Game, OpensSubmatches, tell_of_submatches
+from games.spec import Game
 from league.lab.reports.svg import COLOURS, Line, line_chart
 from league.population.storage.sampled_matches import SampledMatch, TurnAdvantages
 from learners.beliefs import histories
@@ -241,35 +241,17 @@ def positions(episode: Episode) -> list[Views | None]:
         return [None] * (len(episode.turns) + 1)
     views: list[Views | None] = []
     try:
-        game = _begun(episode)
-        children = iter(episode.children)
-        for turn in episode.turns:
-            if game.to_act() != turn.seat or game.observe(turn.seat) != turn.observation:
+        game = make_game(episode.request.game)
+        for turn, _ in zip((*episode.turns, None), played_positions(game, episode), strict=True):
+            if turn is not None and (game.to_act() != turn.seat or game.observe(turn.seat) != turn.observation):
                 break
             views.append(_views(game))
-            if turn.tool:
+            if turn is not None and turn.tool:
                 break
-            if turn.action is not None:
-                _apply(game, turn.action, children)
-        else:
-            views.append(_views(game))
     # What OpenSpiel's rules raise at a position is a RuntimeError.
     except (UsageError, ValueError, RuntimeError, StopIteration, NotImplementedError):
         pass
     return [*views, *[None] * (len(episode.turns) + 1 - len(views))]
-
-
-def _begun(episode: Episode) -> Game:
-    game = make_game(episode.request.game)
-    begin_match(game, episode.request)
-    return game
-
-
-def _apply(game: Game, action: str, children: Iterator[Episode]) -> None:
-    """Play an action, and tell the game of the submatches that it opened."""
-    game.apply(action)
-    if isinstance(game, OpensSubmatches) and (opened := game.submatches()):
-        tell_of_submatches(game, [attempt_of(next(children)) for _ in opened])
 
 
 def _views(game: Game) -> Views:

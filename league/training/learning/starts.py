@@ -13,7 +13,7 @@ import numpy as np
 
 from arena.records import EndReason, Episode, MatchRequest, Start, flatten_episodes
 from arena.scheduler import play
-from arena.submatches import play_again, task_start
+from arena.submatches import middle, play_again, task_start
 from games.abilities import LeavesTasks, TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
@@ -143,27 +143,26 @@ def middles(episodes: Sequence[Episode], game: str, count: int, seed: int, itera
     many of its actions are taken as played, from 1 to all but the last. Matches with one action, forfeited ones and
     those that continue from another's middle have none.
     """
-    lines = [(episode.request, actions) for episode in episodes if len(actions := _actions(episode, game)) > 1]
+    lines = [(episode, turns) for episode in episodes if len(turns := _action_turns(episode, game)) > 1]
     rng = np.random.default_rng(derive_seed(seed, "middles", iteration, game))
     made = []
     for place in rng.permutation(len(lines))[:count]:
-        request, actions = lines[place]
-        kept = int(rng.integers(1, len(actions)))
-        start = Start(game, request.deal_seed, request.task, (*request.prefix, *actions[:kept]))
+        episode, turns = lines[place]
+        request, kept = episode.request, int(rng.integers(1, len(turns)))
+        begun = middle(episode, turns[kept - 1] + 1)
+        start = Start(game, request.deal_seed, request.task, begun.prefix, begun.attempts)
         author = next(player for player, trained in zip(request.players, request.trained, strict=True) if trained)
-        made.append(StoredStart(start, len(actions) - kept, request.start, author, iteration))
+        made.append(StoredStart(start, len(turns) - kept, request.start, author, iteration))
     return made
 
 
-def _actions(episode: Episode, game: str) -> list[str]:
-    """Return the actions that a match played after those it began with; none of one that others cannot continue
-    from.
-    """
+def _action_turns(episode: Episode, game: str) -> list[int]:
+    """Return the places of a match's turns that played an action; none of one that others cannot continue from."""
     request = episode.request
     whole = request.parent is None and not request.fork and episode.end is EndReason.FINISHED
     if request.game != game or not whole or not any(request.trained):
         return []
-    return [turn.action for turn in episode.turns if turn.action is not None and not turn.tool]
+    return [place for place, turn in enumerate(episode.turns) if turn.action is not None and not turn.tool]
 
 
 def _attempts(episodes: Sequence[Episode]) -> Iterator[Episode]:

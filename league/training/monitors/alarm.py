@@ -57,6 +57,7 @@ class Watched:
     advantages: Sequence[Sequence[float]]  # one number a turn
     metrics: Mapping[str, float]
     wins: Mapping[str, Sequence[Win]]  # of each game whose population was compared
+    learns: str = "here"  # where policies learn: "here", in the run's own processes, or "elsewhere"
 
     def subject(self, game: str, role: str, policy: str) -> str:
         """Return an alarm's name for a policy in a role: only the role if it is bound to the policy."""

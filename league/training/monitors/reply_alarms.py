@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Sensitivity, Watched
 from learners.keys import join_names
@@ -26,6 +27,20 @@ LEGAL_SHARE = 0.05  # and of ``silent``
 PHRASE = 4  # words in a phrase, as in seq-rep-4 (Welleck et al. 2020, https://arxiv.org/abs/1908.04319)
 MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies, more phrases repeat
 LEAST_REPLIES = 20  # in an iteration, to judge it
+ADVICE = {  # by where policies learn: what a silent role may need and that kind of run takes
+    "here": "Set a longer cold start (cold_start.steps, or for a pretrained model cold_start.own_replies = 32, which "
+    "imitates its legal replies), roles.demonstrations = 1, a lower roles.temperature, or roles.reply = 'choice', "
+    "which masks what is illegal.",
+    "elsewhere": "Set roles.demonstrations = 1, say on the cards (roles.cards) what a legal reply looks like, or begin "
+    "from a model that follows instructions (model.source).",
+}
+
+
+class Counts(NamedTuple):
+    """A policy's replies in a role, and where the policy learns."""
+
+    rows: Sequence[Sequence[int]]  # replies and illegal ones  # [iterations, 2]
+    learns: str  # a key of ``ADVICE``
 
 
 def read_replies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
@@ -38,29 +53,28 @@ def read_replies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
         if len(turns) >= LEAST_REPLIES:
             key = join_names(*names)
             numbers = [len(turns), sum(turn.action is None for turn in turns)]
-            readings[watched.subject(*names)] = counts[key] = [*counts.get(key, []), numbers][-WINDOW:]
+            counts[key] = [*counts.get(key, []), numbers][-WINDOW:]
+            readings[watched.subject(*names)] = Counts(counts[key], watched.learns)
     return readings, counts
 
 
-def judge_illegal(counts: Sequence[Sequence[int]], settings: Sensitivity) -> str:
+def judge_illegal(counts: Counts, settings: Sensitivity) -> str:
     """Judge the share of illegal replies in the last iterations."""
-    share = sum(illegal for _, illegal in counts) / sum(replies for replies, _ in counts)
+    share = sum(illegal for _, illegal in counts.rows) / sum(replies for replies, _ in counts.rows)
     most = settings.most(ILLEGAL_SHARE)
     return f"{share:.0%} of its replies are illegal, above {most:.0%}." if share > most else ""
 
 
-def judge_silent(counts: Sequence[Sequence[int]], settings: Sensitivity) -> str | None:
+def judge_silent(counts: Counts, settings: Sensitivity) -> str | None:
     """Judge whether a role has said nothing legal for some iterations."""
-    if len(last := counts[-ITERATIONS_SILENT:]) < ITERATIONS_SILENT:
+    if len(last := counts.rows[-ITERATIONS_SILENT:]) < ITERATIONS_SILENT:
         return None
     least = min(illegal / replies for replies, illegal in last)
     if least <= 1.0 - settings.least(LEGAL_SHARE):
         return ""
     return (
         f"in the last {ITERATIONS_SILENT} iterations at least {least:.0%} of its replies were illegal, so no reply "
-        "was better than another and there is nothing to learn. Set a longer cold start (cold_start.steps, or for a "
-        "pretrained model cold_start.own_replies = 32, which imitates its legal replies), roles.demonstrations = 1, a "
-        "lower roles.temperature, or roles.reply = 'choice', which masks what is illegal."
+        f"was better than another and there is nothing to learn. {ADVICE[counts.learns]}"
     )
 
 

@@ -3,7 +3,8 @@
 The sums of a start's matches are kept by iteration, so a resumed run forgets exactly what it plays again, and nothing
 is counted twice. Each iteration has a checksum over all iterations up to it, by which a checkpoint identifies the pool.
 
-    starts(name, game, seed, task, prefix, size, parent, author, born)    prefix: JSON
+    starts(name, game, seed, task, prefix, size, parent, author, born)    prefix: JSON, the actions; where they opened
+                                                                           submatches, [actions, attempts]
     plays(iteration, name, plays, total, squares, surprise, best)          see ``measured.StartSums``
     iterations(iteration, checksum)
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from arena.records import Episode, Start
 from games.common.sqlite_file import SqliteFile, SqliteLayout
-from games.spec import GameSpec
+from games.spec import Attempt, GameSpec
 from league.training.starts.measured import StartSums, StoredStart, sums_of
 
 POOL_FILE = "starts.sqlite"  # in the folder of a run
@@ -198,14 +199,16 @@ def values_by_start(episodes: Iterable[Episode], specs: Mapping[str, GameSpec]) 
 
 def _to_row(name: str, stored: StoredStart) -> tuple[str | int, ...]:
     start = stored.start
-    prefix = json.dumps(start.prefix)
+    prefix = json.dumps([start.prefix, start.attempts] if start.attempts else start.prefix)
     return name, start.game, start.seed, start.task, prefix, stored.size, stored.parent, stored.author, stored.born
 
 
 def _from_row(row: Sequence[str | int]) -> StoredStart:
     """Return the start of a row. Raises ValueError if it does not match its name."""
     name, game, seed, task, prefix, size, parent, author, born = row
-    start = Start(str(game), int(seed), str(task), tuple(json.loads(str(prefix))))
+    held = json.loads(str(prefix))
+    actions, attempts = held if isinstance(held, list) and held and isinstance(held[0], list) else (held, ())
+    start = Start(str(game), int(seed), str(task), tuple(actions), tuple([Attempt(*one) for one in attempts]))
     if start.name != name:
         raise ValueError(f"the start {name} holds what is named {start.name}")
     return StoredStart(start, int(size), str(parent), str(author), int(born))

@@ -179,8 +179,8 @@ def check_prefixes(config: RunConfig) -> None:
     for game in config.games:
         if make_game(game).spec.submatch_games:
             raise UsageError(
-                f"starts.rule = {config.starts.rule!r} starts matches in their middle, but those of {game} open "
-                "submatches, which are played whole. Choose another rule."
+                f"starts.rule = {config.starts.rule!r} shortens matches of an expert, which is cast for no submatch, "
+                f"and those of {game} open some. Choose another rule; starts.middles leaves starts within them."
             )
 
 

@@ -39,6 +39,8 @@ GAMES = (
 AROUND = (
     "retried(sums)",
     "retried(kuhn_poker,attempts=2,pays=2)",
+    "repeated(simple_negotiation,rounds=2)",
+    "repeated(kuhn_poker)",
     "advised(kuhn_poker,seat=2,form=1)",
     "advised(sums)",
 )

@@ -106,6 +106,12 @@ matchmaking = { self_play = 0.5, fictitious = 0.5, group_size = 4 }
 credit.rule = "grpo"
 starts = { rule = "learnability", size = 24 }
 """,
+    "starts in the middle of matches that open others": """
+games.lookup_chain.matches = 8
+matchmaking = { self_play = 1.0, fictitious = 0.0, group_size = 2 }
+credit.rule = "grpo"
+starts = { rule = "uniform", size = 48, middles = 4, unplayed = 1.0 }
+""",
     "an expert's matches from their end": """
 starts = { rule = "backward", size = 64, expert = "random", mastered = 0.3 }
 """,

@@ -11,7 +11,7 @@ from support.source import ROOT
 from arena.records import TokenTrace
 from games.common.section import Section
 from games.registry import make_game
-from league.config.learning import AlarmsConfig
+from league.config.learning import AlarmsConfig, TrainerConfig
 from league.training.monitors.alarm import AlarmRule, Ledger
 from league.training.monitors.alarms import ALARMS, check_alarms, forget_alarms
 from league.training.monitors.history_alarms import DRIFTED, WINDOW, RoleStats, _judge_drift
@@ -26,7 +26,7 @@ SETTINGS = AlarmsConfig()
 CHOICE = {GAME: tuple(load_roles(make_game(GAME).spec))}
 FREE = {GAME: tuple(with_overrides(role, reply="free", on_illegal="forfeit") for role in CHOICE[GAME])}
 FIRST, SECOND = (f"{GAME}/{role.name}" for role in CHOICE[GAME])
-CONTEXT = SimpleNamespace(config=SimpleNamespace(alarms=SETTINGS), roles=CHOICE)
+CONTEXT = SimpleNamespace(config=SimpleNamespace(alarms=SETTINGS, trainer=TrainerConfig()), roles=CHOICE)
 ITERATIONS, PLANTED = 45, 25
 JUDGED = SETTINGS.warmup + 2 * WINDOW  # the first iteration in which a role is judged
 WORDS = [f"word{number}" for number in range(100)]

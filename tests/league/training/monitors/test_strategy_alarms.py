@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from types import SimpleNamespace
 
-from league.config.learning import AlarmsConfig
+from league.config.learning import AlarmsConfig, TrainerConfig
 from league.training.monitors.alarm import Watched, Win
 from league.training.monitors.alarms import check_alarms
 from league.training.monitors.strategy_alarms import COLLAPSE, SIGNAL, WINDOW, judge_cycles, read_windows
@@ -125,7 +125,7 @@ def test_a_cycle_of_three_is_named_and_one_of_small_wins_is_not():
 
 def test_the_alarms_ring_beside_the_others_and_between_snapshots_a_cycle_rings_on():
     """A cycle is judged only where the population was compared; the iterations after that keep the alarm."""
-    context = SimpleNamespace(config=SimpleNamespace(alarms=SETTINGS), roles={})
+    context = SimpleNamespace(config=SimpleNamespace(alarms=SETTINGS, trainer=TrainerConfig()), roles={})
     cycle = {"kuhn_poker": [Win("kuhn_poker", ("a", "b", "c"), 0.3)]}
     ringing, numbers, state = check_alarms(context, {}, 10, [], [], {}, cycle)
     assert Counter(alarm.name for alarm in ringing) == {"cycle": 1}
