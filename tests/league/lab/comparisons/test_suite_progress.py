@@ -32,14 +32,17 @@ def test_progress_is_where_the_return_lies_in_the_games_range():
 
 
 def test_a_good_asker_gets_as_far_as_the_rules_say_and_a_poor_one_as_far_as_luck(tmp_path):
-    """Two questions of four cost ¼: 1.25 of the range of 1.5. Naming at once is right once in four: 0 or 1 in it."""
+    """Two questions of four cost ¼: 1.25 of the range of 1.5. Naming at once is right once in four: 0 or 1 in it.
+
+    200 matches of one seat are 100 deals, each played by both sides.
+    """
     suite = Suite(games=(QUESTIONS,), levels={"only": (QUESTIONS,)}, matches=200)
     (good, mean, everything) = made(tmp_path / "good", suite, "scripted:good").values()
     assert good.percent == mean.percent == everything.percent == pytest.approx(100 * 1.25 / 1.5)
     assert good.error == pytest.approx(0.0, abs=1e-9)
     (poor, *_) = made(tmp_path / "poor", suite, "scripted:poor").values()
     expected, spread = 100 * (0.25 * 1.5 + 0.75 * 0.5) / 1.5, 100 / 1.5 * math.sqrt(0.25 * 0.75)
-    assert poor.error == pytest.approx(spread / math.sqrt(200), rel=0.1)
+    assert poor.error == pytest.approx(spread / math.sqrt(100), rel=0.1)
     assert abs(poor.percent - expected) < 4 * poor.error
 
 
