@@ -51,7 +51,7 @@ def progress_by_level(evaluation: SuiteEvaluation, store: MatchStore) -> list[Pr
 
 def _percents(evaluation: SuiteEvaluation, store: MatchStore, player: str, game: str) -> list[Deals]:
     """Return a player's mean percentage on each deal of a game, one mapping for each of its pairings."""
-    found = []
+    found: list[Deals] = []
     for number, contest in enumerate(evaluation.contests):
         for side in _sides(player, contest.pairing.player, contest.pairing.opponent):
             if contest.pairing.game == game:
