@@ -75,7 +75,7 @@ def test_what_the_bayesian_believes_of_a_word_are_the_states_that_no_other_word_
 @pytest.mark.parametrize(
     ("game", "sentence"),
     [
-        ("signalling(rounds=4,form=1)", r"has a turn after 4 of the player's own .*2 is the last"),
+        ("signalling(rounds=4,form=1)", r"has a turn after 4 of the player's own; .*2 is the last"),
         ("sums", "has one seat"),
     ],
 )
