@@ -329,6 +329,12 @@ def test_a_golden_debate_of_two_rounds():
 
 def test_the_debate_of_two_rounds_before_the_games_judge_has_value_0_and_honesty_is_no_loss():
     name = "debate(boxes=2,judge=0,rounds=2,form=1)"
+    game = make_game(name)
+    for seat in (0, 1, 0, 1):
+        assert game.to_act() == seat
+        assert not any(game.returns()), "nobody has judged yet"
+        game.apply("open nothing")
+    assert any(game.returns())
     assert game_value(make_game(name).spec) == pytest.approx(0.0, abs=1e-9)
     table = uniform_table("debate(boxes=2,rounds=2,form=1)")
     heeded, other, right = head_to_head([table] * 3)

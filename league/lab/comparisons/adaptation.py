@@ -55,8 +55,8 @@ def adaptation(
         reached = max((number for number in range(spec.max_turns) if number in found and found[number][0]), default=0)
         raise UsageError(
             f"No match of {spec.alias} has a turn after {missing[0]} of the player's own; of those asked for, "
-            f"{reached} is the last that is reached. Choose a game of more rounds, as signalling(rounds=9,form=1), or smaller "
-            "--rounds."
+            f"{reached} is the last that is reached. Choose a game of more rounds, as signalling(rounds=9,form=1), or "
+            "smaller --rounds."
         )
     bounds = (min(spec.min_return, 0.0), max(spec.max_return, 0.0))
     return [
