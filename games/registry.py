@@ -32,6 +32,7 @@ from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import GAME_METHODS, Game, GameSpec
 from games.talk.debate import Debate
 from games.talk.hidden_roles import HiddenRoles
+from games.talk.odeen import Odeen
 from games.talk.public_goods import PublicGoods
 from games.talk.reference import ReferenceGame
 from games.talk.signalling import Signalling
@@ -72,6 +73,7 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "hidden_roles": HiddenRoles,
     "public_goods": PublicGoods,
     "twenty_questions": TwentyQuestions,
+    "odeen": Odeen,
     "signalling": Signalling,
     "reference": ReferenceGame,
     "repeated_kuhn_poker": RepeatedKuhn,

@@ -48,6 +48,7 @@ class CardFile(Section):
     """A file of a game's roles, each still to be validated."""
 
     game: str = Field(description="the game that the roles are for, such as kuhn_poker")
+    seats: tuple[int, ...] = Field((), description="the numbers of seats that the roles are for (default: any)")
     rules: str = Field("", description="text that opens every role's system prompt")
     role: tuple[dict[str, Any], ...] = Field((), description="one [[role]] table for each seat")
     probe: tuple[Probe, ...] = Field((), description="one [[probe]] table for each question that is not a move")
@@ -58,6 +59,10 @@ class CardFile(Section):
         if not self.role and self.each is None:
             raise ValueError("there is no role: give each seat a [[role]] table, or all of them one table, [each].")
         return self
+
+    def fits(self, seats: int) -> bool:
+        """Return whether it has a role for each of so many seats, and is meant for them."""
+        return seats in (self.seats or (seats,)) and len(self.tables(seats)) == seats
 
     def tables(self, seats: int) -> list[dict[str, Any]]:
         """Return a table for each role of a game with this many seats."""
@@ -170,7 +175,7 @@ def _roles_in(folder: Path, spec: GameSpec) -> tuple[Role, ...] | None:
         if key in cards:
             raise UsageError(f"{cards[key][0]} and {path} both hold the roles of {card.game}. Keep one of them.")
         cards[key] = path, card
-    fitting = {game: found for (game, _), found in cards.items() if len(found[1].tables(spec.seats)) == spec.seats}
+    fitting = {game: found for (game, _), found in cards.items() if found[1].fits(spec.seats)}
     named = [found for (game, _), found in cards.items() if game == spec.name]
     base = spec.name.partition("(")[0]
     chosen = fitting.get(spec.name) or (named[0] if named else fitting.get(base))

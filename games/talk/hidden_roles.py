@@ -30,7 +30,7 @@ from games.talk.conversation import BIDS, PUBLIC, Conversation, Discussion, addr
 from games.talk.hidden_roles_players import Scene, View
 from games.talk.suspicion import NOBODY, SUSPECT, TAKE, VOTE, Deal, first_claims, posterior
 
-NAMES = ("Ann", "Bob", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
+NAMES = ("Ann", "Bob", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana", "Ira")
 MOST_CHARACTERS = 300  # of what is said in a turn
 
 

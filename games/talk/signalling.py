@@ -120,11 +120,19 @@ class Signalling(DealtGame):
         return (float(right),) * 2
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
-        """Return ``good``, who has the invented words in the order of the states, ``poor`` and ``random``.
+        """Return ``good``, who has the invented words in the order of the states, ``poor``, ``bayes`` and ``random``.
 
-        ``poor`` always says the first word, and chooses the first state.
+        ``poor`` always says the first word, and chooses the first state. ``bayes`` believes that the other keeps to a
+        code, each as likely, in which no two states have one word: of three states and words to six codes. It plays by
+        the pairs of word and state that it has seen of it, and else draws from what no pair has taken, so that after k
+        rounds with any of the six it is right with probability 1 - 3^-k, and at first 1/3.
         """
-        return {"good": lambda _rng: self._good(), "poor": lambda _rng: self._poor(), "random": self.random_action}
+        return {
+            "good": lambda _rng: self._good(),
+            "poor": lambda _rng: self._poor(),
+            "bayes": self._bayes,
+            "random": self.random_action,
+        }
 
     def probe_answers(self, probe: str, seat: int) -> Answers:
         """Return the things, and the present one, to the question ``thing``."""
@@ -137,8 +145,11 @@ class Signalling(DealtGame):
         if probe != "thing" or script not in self.scripts():
             return None
         words = INVENTED if self._own_words else self._words
-        if script == "good" and seat == SENDER and now.state:
+        if script in ("good", "bayes") and seat == SENDER and now.state:
             return {now.state: 1.0}
+        if script == "bayes" and seat == RECEIVER and now.word:
+            likely = self._may_mean(now.word)
+            return {state: float(state in likely) / len(likely) for state in self._states}
         if script == "good" and now.word in words[: len(self._states)]:
             meant = [thing for thing in range(len(self._states)) if min(thing, len(words) - 1) == words.index(now.word)]
             return {self._states[thing]: 1.0 / len(meant) for thing in meant}
@@ -170,6 +181,21 @@ class Signalling(DealtGame):
         if self.to_act() == SENDER:
             return words[min(self._states.index(now.state), len(words) - 1)]
         return self._states[words.index(now.word) % len(self._states)] if now.word in words else self._states[0]
+
+    def _bayes(self, rng: random.Random) -> str:
+        now, words = self._rounds[-1], INVENTED if self._own_words else self._words
+        if self.to_act() == RECEIVER:
+            return rng.choice(self._may_mean(now.word))
+        pairs = {past.choice: past.word for past in self._rounds if past.choice}  # what the receiver made of words
+        free = [word for word in words if word not in pairs.values()]
+        return pairs[now.state] if now.state in pairs else rng.choice(free or words)
+
+    def _may_mean(self, word: str) -> tuple[str, ...]:
+        """Return the states that a word may stand for, by what the sender has said of which before."""
+        pairs = {past.word: past.state for past in self._rounds if past.choice}
+        if word in pairs:
+            return (pairs[word],)
+        return tuple([state for state in self._states if state not in pairs.values()]) or self._states
 
     def _poor(self) -> str:
         return INVENTED[0] if self.to_act() == SENDER else self._states[0]

@@ -32,12 +32,13 @@ ASKER, ANSWERER = range(2)
 YES, NO = ANSWERS = ("yes", "no")
 MOST_CHARACTERS = 120  # of a question
 
-_DENIES = re.compile(r"\b(?:not|no|neither|nor|except|but)\b|n't\b")
+DENIES = re.compile(r"\b(?:not|no|neither|nor|except|but)\b|n't\b")
 
 
 class TwentyQuestions(DealtGame):
     """One match of ``twenty_questions``."""
 
+    names = "it is the "  # before the thing, in an action that names it
     _thing: str | None  # the one that is meant
     _asked: tuple[str, ...]  # questions, in order
     _answers: tuple[str, ...]
@@ -166,7 +167,7 @@ class TwentyQuestions(DealtGame):
         if seat == ANSWERER:
             return [(answer, first + len(self.things) + number) for number, answer in enumerate(ANSWERS)]
         asks = [(question, number) for number, question in enumerate(self._questions)] if self._may_ask else []
-        return [*asks, *((_name(thing), first + number) for number, thing in enumerate(self.things))]
+        return [*asks, *((f"{self.names}{thing}", first + number) for number, thing in enumerate(self.things))]
 
     def _play(self, action: str) -> None:
         if self.to_act() == ANSWERER:
@@ -176,7 +177,7 @@ class TwentyQuestions(DealtGame):
             if not self._answerer:
                 self._answers = (*self._answers, self._truth())
         else:
-            self._named = action.removeprefix(_name(""))
+            self._named = action.removeprefix(self.names)
 
     def _truth(self) -> str:
         return YES if self._thing in self._meanings[self._asked[-1]] else NO
@@ -201,10 +202,10 @@ class TwentyQuestions(DealtGame):
         left = self.possible()
         if len(left) > 1 and self._may_ask:
             return max(self._questions, key=lambda question: self._gain(question, left))
-        return _name((left or self.things)[0])
+        return f"{self.names}{(left or self.things)[0]}"
 
     def _poor(self) -> str:
-        return YES if self.to_act() == ANSWERER else _name(self.things[0])
+        return YES if self.to_act() == ANSWERER else f"{self.names}{self.things[0]}"
 
 
 def entropy(part: int, whole: int) -> float:
@@ -217,7 +218,7 @@ def read_question(text: str, values: tuple[tuple[str, ...], ...], may_ask: bool)
     """Return a text as one question or one name; None if it is neither, or denies, or says both."""
     folded = " ".join(text.casefold().replace("’", "'").split())
     named = [[name for name in names if re.search(rf"\b{name}s?\b", folded)] for names in values]
-    if len(text) > MOST_CHARACTERS or _DENIES.search(folded):
+    if len(text) > MOST_CHARACTERS or DENIES.search(folded):
         return None
     if all(len(found) == 1 for found in named):
         return _name(" ".join(found[0] for found in named))
@@ -230,7 +231,7 @@ def read_question(text: str, values: tuple[tuple[str, ...], ...], may_ask: bool)
 
 def why_no_question(text: str, may_ask: bool) -> str:
     """Return why a text that ``read_question`` refused is neither a question nor a name."""
-    if _DENIES.search(" ".join(text.casefold().replace("’", "'").split())):
+    if DENIES.search(" ".join(text.casefold().replace("’", "'").split())):
         return 'Your reply denies something: ask for what it may be, or name the thing, without "not", "no" or "but".'
     if not may_ask:
         return "There is no question left: name one thing, by its colour and its kind."
@@ -251,4 +252,4 @@ def _asks(values: list[str] | tuple[str, ...]) -> str:
 
 
 def _name(thing: str) -> str:
-    return f"it is the {thing}"
+    return f"{TwentyQuestions.names}{thing}"

@@ -52,6 +52,7 @@ GROUPS = {
         "rescore": "credit stored matches again, by another rule or price, without playing",
         "regret": "measure how much more a player would have earned by playing differently",
         "team": "see whether a run's team earns its keep, and which of its roles does",
+        "adapt": "measure how quickly a player adapts to a stranger, within a match",
         "opponents": "measure what a player can know about its opponents, and what playing by that belief is worth",
     },
     "showing": {
@@ -74,7 +75,7 @@ GROUPS = {
 TITLES = {"training": "Train", "playing": "Play", "measuring": "Measure", "showing": "Look"}
 LAB = {
     *("serve-seats", "evolve", "distil", "latent", "breed", "exploit", "redteam", "rescore", "regret", "team"),
-    *("opponents", "import", "rate"),
+    *("opponents", "import", "rate", "adapt"),
 }
 SHOW = {"presets", "settings", "plugins", "docs", "completion"}
 BEHIND = {  # the words that commands stand behind, with their line of help

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -25,6 +25,9 @@ class Suite(Section):
     games: tuple[str, ...] = Field((), description="games without a rule about training")
     training: tuple[str, ...] = Field((), description="games that may be trained on")
     held_out: tuple[str, ...] = Field((), description="games that no player evaluated by the suite may have trained on")
+    levels: dict[str, tuple[str, ...]] = Field(
+        {}, description="the same games by difficulty, the easiest level first: progress is reported level by level"
+    )
     opponents: tuple[str, ...] = Field(
         ("random",), min_length=1, description='players as in `league match`, and "itself" for the evaluated player'
     )
@@ -67,7 +70,22 @@ def load_suite(name: str) -> Suite:
         if names.count(game) > 1:
             raise UsageError(f"{name} names {game} twice. Name every game once, under games, training or held_out.")
         make_game(game)  # refuses unknown games
-    return suite
+    return suite.model_copy(update={"levels": _levels(suite.levels, names, name)})
+
+
+def _levels(levels: Mapping[str, Iterable[str]], games: list[str], suite: str) -> dict[str, tuple[str, ...]]:
+    """Return levels with full names. Raises UsageError unless each game of the suite stands in one of them."""
+    full = {level: tuple(map(full_name, names)) for level, names in levels.items()}
+    found = [game for names in full.values() for game in names]
+    for game in dict.fromkeys([*games, *found] if levels else []):
+        if game not in games or found.count(game) != 1:
+            where = "twice" if found.count(game) > 1 else "in no level"
+            wrong = f"has {game} {where}" if game in games else f"names {game}, which is no game of the suite"
+            raise UsageError(
+                f"{suite}: levels {wrong}. Put every game of the suite into one level, the easiest first, as in "
+                'levels = { easy = ["tic_tac_toe"], hard = ["connect_four"] }; or leave levels out.'
+            )
+    return full
 
 
 def check_training(suite: str, games: Iterable[str], allowed: bool) -> None:

@@ -18,7 +18,13 @@ from league.theory.exact.game_value import game_value
 from league.theory.exact.sequence_form import sequence_form
 from roles.cards import load_roles
 
-NAMES = ["debate", "debate(form=1)", "debate(boxes=3,judge=0,form=1)", "debate(boxes=3,asks=2,form=1)"]
+NAMES = [
+    "debate",
+    "debate(form=1)",
+    "debate(boxes=3,judge=0,form=1)",
+    "debate(boxes=3,asks=2,form=1)",
+    "debate(rounds=2)",
+]
 ALONE, CONSULTANCY = "debate(boxes={},debaters=0,form=1)", "debate(boxes=3,debaters=1,form=1)"
 
 
@@ -31,11 +37,12 @@ def finish(game, *scripts, seed=0):
     return game
 
 
-def share_right(name, *scripts, matches=400):
+def share_right(name, *scripts, matches=400, apart=0):
+    """Return how often the judge is right; with ``apart`` scripts draw other numbers than the deal did."""
     right, game = 0.0, make_game(name)
     for seed in range(matches):
         game.reset(seed)
-        right += finish(game, *scripts, seed=seed).agreement()
+        right += finish(game, *scripts, seed=seed + apart).agreement()
     return right / matches
 
 
@@ -251,8 +258,85 @@ def test_pettingzoos_own_tests_and_roles():
 
 
 @pytest.mark.parametrize(
-    "name", ["debate(boxes=1)", "debate(debaters=0,judge=0)", "debate(asks=2,judge=0)", "debate(asks=3)"]
+    "name",
+    ["debate(boxes=1)", "debate(debaters=0,judge=0)", "debate(asks=2,judge=0)", "debate(asks=3)", "debate(rounds=9)"],
 )
 def test_wrong_sizes_are_refused(name):
     with pytest.raises(UsageError, match="boxes is 2 to 20"):
         make_game(name)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 4])
+def test_the_longer_a_single_debater_speaks_the_more_often_the_judge_is_right(rounds):
+    """With the prize it shows it; else it opens an empty box more each time, until the prize and its own are left."""
+    name = "debate(boxes=5,debaters=1)" if rounds == 1 else f"debate(boxes=5,debaters=1,rounds={rounds})"
+    left = 5 - min(rounds, 3)
+    expected, matches = 1 / 2 + 1 / 2 / left, 3000
+    assert share_right(name, "good", "good", matches=matches, apart=matches) == pytest.approx(
+        expected, abs=4 * 0.5 / matches**0.5
+    )
+
+
+@pytest.mark.parametrize(("debaters", "rounds"), [(2, 1), (2, 2), (2, 3), (1, 1), (1, 3)])
+def test_of_debaters_who_open_boxes_by_lot_the_judge_hears_the_truth_by_the_number_of_turns(debaters, rounds):
+    """Of b boxes and nothing, t turns leave the prize and the other claim shut with probability ((b - 1)/(b + 1))^t.
+
+    Then the judge of two claims draws. Of one debater it draws from all that is shut: the prize and each other box,
+    so that it is right with the mean of 1 / (1 + how many others are shut), over all courses of the turns.
+    """
+    boxes, turns = 3, debaters * rounds
+    parts = [
+        f"boxes={boxes}",
+        *(["debaters=1"] if debaters == 1 else []),
+        *([f"rounds={rounds}"] if rounds > 1 else []),
+    ]
+    if debaters == 2:
+        expected = 1 - ((boxes - 1) / (boxes + 1)) ** turns / 2
+    else:
+        courses = list(itertools.product([*range(boxes), None], repeat=turns))  # box 0 holds the prize
+        right = [1.0 if 0 in course else 1 / (boxes - len({*course} - {None})) for course in courses]
+        expected = sum(right) / len(right)
+    name, matches = f"debate({','.join([*parts, 'form=1'])})", 3000
+    found = share_right(name, *["random"] * debaters, "good", matches=matches, apart=matches)
+    assert found == pytest.approx(expected, abs=4 * 0.5 / matches**0.5)
+
+
+def test_a_golden_debate_of_two_rounds():
+    game = make_game("debate(asks=2,rounds=2)").undealt()
+    for outcome in ("3", "3 1"):
+        game.apply_chance(outcome)
+    seats = []
+    for said in ("Wait.", "I open box 2.", "I open box 3.", "Hm."):
+        seats.append(game.to_act())
+        game.apply(game.actions().read(said))
+    assert seats == [0, 1, 0, 1]
+    lines = [
+        'first opened nothing. first said "Wait."',
+        'second opened box 2: empty. second said "I open box 2."',
+        'first opened box 3: the prize. first said "I open box 3."',
+        'second opened nothing. second said "Hm."',
+    ]
+    defends = ["first defends box 3.", "second defends box 1."]
+    rounds = "Each debater speaks 2 times, not once, and may open a box each time."
+    head = ["There are 4 boxes, and one holds a prize.", rounds]
+    assert game.observe(2).splitlines() == [*head, *defends, *lines]
+    assert game.observe(0).splitlines()[-4] == 'you opened nothing. you said "Wait."'
+    game.apply("box 1")
+    assert game.observe(2).splitlines() == [*head, *defends[::-1], lines[1], lines[0], lines[3], lines[2]]
+    game.apply("box 3")
+    assert (game.agreement(), game.to_act()) == (0.5, None)
+
+
+def test_the_debate_of_two_rounds_before_the_games_judge_has_value_0_and_honesty_is_no_loss():
+    name = "debate(boxes=2,judge=0,rounds=2,form=1)"
+    game = make_game(name)
+    for seat in (0, 1, 0, 1):
+        assert game.to_act() == seat
+        assert not any(game.returns()), "nobody has judged yet"
+        game.apply("open nothing")
+    assert any(game.returns())
+    assert game_value(make_game(name).spec) == pytest.approx(0.0, abs=1e-9)
+    table = uniform_table("debate(boxes=2,rounds=2,form=1)")
+    heeded, other, right = head_to_head([table] * 3)
+    assert heeded == pytest.approx(-other)
+    assert right == pytest.approx(1 / 2)

@@ -269,7 +269,7 @@ def test_pettingzoos_own_tests():
 
 @pytest.mark.parametrize("name", ["hidden_roles(seats=2)", "hidden_roles(days=9)", "hidden_roles(sight=101)"])
 def test_wrong_sizes_are_refused(name):
-    with pytest.raises(UsageError, match="seats is 3 to 8"):
+    with pytest.raises(UsageError, match="seats is 3 to 9"):
         make_game(name)
 
 
@@ -324,3 +324,50 @@ def test_the_first_other_that_a_seat_suspects_is_its_claim():
         Message(ANN, PUBLIC, "I suspect nobody"),
     ]
     assert first_claims(said, NAMES) == {CLEO: None, ANN: BOB, BOB: DAN, DAN: None}
+
+
+@pytest.mark.parametrize("seats", [5, 6, 7, 8, 9])
+def test_a_table_of_five_to_nine_is_dealt_played_and_decided(seats):
+    """Votes drawn by lot among all living, and nights, end with one side's win; who wins is who is left."""
+    name, wolves = ("hidden_roles" if seats == 5 else f"hidden_roles(seats={seats})"), 1 if seats == 5 else 2
+    roles = load_roles(make_game(name).spec)
+    assert [role.policy for role in roles] == ["wolf"] * wolves + [roles[-1].policy] * (seats - wolves)
+    assert roles[-1].policy != "wolf"
+    assert all("You are a villager: find the wol" in role.system for role in roles[wolves:])
+    for seed in range(12):
+        game = make_game(name)
+        game.reset(seed)
+        told = [game.observe(seat) for seat in range(seats)]
+        names = [line.split(",")[0].removeprefix("You are ") for line in told]
+        assert len(set(names)) == seats
+        assert sum("a wolf. At the table" in line for line in told) == wolves
+        finish(game, ["random"] * seats, seed)
+        out = [line for line in game.observe(0).splitlines() if " is out and was a " in line]
+        caught = sum("was a wolf." in line for line in out)
+        assert game.returns() == tuple(
+            (1.0 if seat < wolves else -1.0) * (-1.0 if caught == wolves else 1.0) for seat in range(seats)
+        )
+
+
+@pytest.mark.parametrize("seats", [5, 6, 7, 8, 9])
+def test_at_each_size_the_posterior_is_that_of_going_through_all_sets_of_wolves(seats):
+    """Most name one, who names another, and one names a third; clues are right half of the time: Bayes' rule."""
+    wolves, a = (1 if seats == 5 else 2), 0.5
+    me, liar, accused = seats - 1, 0, 1
+    claims = {place: accused for place in range(seats) if place not in (accused, liar)} | {liar: 2, accused: 3}
+    weights = [0.0] * seats
+    for pack in itertools.combinations([place for place in range(seats) if place != me], wolves):
+        weight = 1.0
+        for place, claim in claims.items():
+            if place in pack:
+                weight *= 0.0 if claim in pack else 1 / (seats - wolves)
+            else:
+                weight *= a / wolves if claim in pack else (1 - a) / (seats - wolves - 1)
+        for place in pack:
+            weights[place] += weight
+    expected = [wolves * weight / sum(weights) for weight in weights]
+    found = posterior(seats, wolves, a, claims, {me: False})
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert sum(found) == pytest.approx(wolves)
+    with pytest.raises(UsageError, match="seats is 3 to 9"):
+        make_game("hidden_roles(seats=10)")

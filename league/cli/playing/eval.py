@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from league.config.suite import Suite
     from league.lab.comparisons.suite_evaluation import EvaluationPlan, SuiteEvaluation
+    from league.lab.comparisons.suite_progress import Progress
     from league.lab.comparisons.suite_results import GameTest, PairingResult
 
 EXAMPLES = (
@@ -73,12 +74,14 @@ class SuiteReport(NamedTuple):
     results: list[PairingResult]
     tests: list[GameTest]  # of two players; [] for one
     trained_on: dict[str, list[str]]  # held-out games that a player was trained on, by player
+    progress: list[Progress]  # by level of difficulty; [] for a suite without levels
 
 
 def run(arguments: argparse.Namespace) -> SuiteReport:
     """Play the remaining matches; none, if only the cost was asked for."""
     from arena.errors import EngineError
     from league.lab.comparisons.suite_evaluation import SuiteEvaluation, open_evaluation
+    from league.lab.comparisons.suite_progress import progress_by_level
     from league.lab.comparisons.suite_results import compare_games, pairing_results
     from league.population.players.engines import Engines
     from league.population.players.settings import PlayerSettings
@@ -91,7 +94,7 @@ def run(arguments: argparse.Namespace) -> SuiteReport:
         _print_cost(evaluation, folder)
         trained_on = {player: _trained_on(player, plan.suite) for player in plan.players}
         if arguments.dry_run:
-            return SuiteReport(folder, evaluation, [], [], trained_on)
+            return SuiteReport(folder, evaluation, [], [], trained_on, [])
         with open_evaluation(folder, evaluation) as store:
             done = len(store.indices())
             try:
@@ -103,7 +106,8 @@ def run(arguments: argparse.Namespace) -> SuiteReport:
             except EngineError as error:
                 raise EngineError(f"{error}\n{_how_to_go_on(folder, len(store.indices()))}") from error.__cause__
             tests = compare_games(evaluation, store) if len(plan.players) == 2 else []
-            report = SuiteReport(folder, evaluation, pairing_results(evaluation, store), tests, trained_on)
+            results, progress_made = pairing_results(evaluation, store), progress_by_level(evaluation, store)
+            report = SuiteReport(folder, evaluation, results, tests, trained_on, progress_made)
         atomic_write(folder / RESULTS, json.dumps(to_json(report), indent=2, allow_nan=False) + "\n")
         return report
 
@@ -191,6 +195,7 @@ def to_json(report: SuiteReport) -> dict[str, Any]:
             }
             for test in report.tests
         ],
+        "progress": [row._asdict() for row in report.progress],
         "not_played": [Skipped._asdict(item) for item in report.evaluation.skipped],
     }
 
@@ -228,6 +233,7 @@ def print_report(report: SuiteReport, console: Console) -> None:
         console.print(_table([result for result in report.results if result.pairing.game == game], len(plan.players)))
     console.print()
     _print_not_played(report, console)
+    _print_progress(report, console)
     _print_tests(report, console)
     print_usage(report.evaluation.engines.usage(), console)
 
@@ -248,6 +254,22 @@ def _table(results: list[PairingResult], players: int) -> Table:
             score = "" if result.cooperative else format_number(points.mean)
             table.add_row(first, role_name, str(matches), mean, bounds, score, last)
     return table
+
+
+def _print_progress(report: SuiteReport, console: Console) -> None:
+    """Print how far each player gets, the easiest level first."""
+    if not report.progress:
+        return
+    console.print("Progress by difficulty: 0 is a game's least return, 100 its greatest; ± is the standard error.")
+    table = plain_table("level", "game", *report.evaluation.plan.players)
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for row in report.progress:
+        error = "" if row.error is None else f" ± {row.error:.1f}"
+        cells.setdefault((row.level, row.game), {})[row.player] = f"{row.percent:.1f}{error}"
+    for (level, game), by_player in cells.items():
+        shown = [by_player.get(player, "") for player in report.evaluation.plan.players]
+        table.add_row(level or "all", short_name(game) if game else "mean", *shown)
+    console.print(table)
 
 
 def _print_tests(report: SuiteReport, console: Console) -> None:

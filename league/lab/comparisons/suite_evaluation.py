@@ -59,7 +59,7 @@ class EvaluationPlan(NamedTuple):
             "format": "league evaluation",
             "version": 1,
             "name": self.name,
-            "suite": self.suite.model_dump(mode="json"),
+            "suite": self.suite.model_dump(mode="json", exclude={"levels"}),  # which change no match
             "players": list(self.players),
             "settings": self.settings.given(),
             "until": None if self.until is None else self.until._asdict(),

@@ -17,6 +17,7 @@ SMALL = (  # of each game a variant that is enumerated
     "reference(things=2,attributes=1,values=2,words=2,length=1,form=1)",
     "twenty_questions(colours=2,kinds=2,questions=2,form=1)",
     "twenty_questions(colours=2,kinds=2,questions=1,answerer=1,form=1)",
+    "odeen(pieces=1,experiments=2,form=1)",
     "team_race(cells=2,terms=1,most=1,together=1,rounds=2)",
 )
 GAMES = (
@@ -31,6 +32,8 @@ GAMES = (
     "twenty_questions",
     "twenty_questions(answerer=1)",
     "twenty_questions(colours=6,kinds=3,form=1)",
+    "odeen",
+    "odeen(form=1)",
     "team_race",
     *SMALL,
 )
