@@ -155,18 +155,7 @@ def pack(
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
             distinct = None if merge else len(rows.choice) + len(rows.free)
-            if trace.mask is None:
-                places_K.append(_add_free(rows.free, games, trajectory.role, trace, credit, distinct))
-            elif len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
-                places_K.append(None)
-            else:
-                known = id(trace), turn.reply, games, distinct
-                choice = rows.of_trace.get(known)
-                if choice is None:
-                    choice = _choice_of(rows.choice, games, trajectory.role, trace, turn.reply, distinct)
-                    rows.of_trace[known] = choice
-                _add_choice(choice, credit)
-                places_K.append(choice.place)
+            places_K.append(_add_turn(rows, games, trajectory.role, trace, turn.reply, credit, distinct))
     choices = tuple([packing.finished() for packing in rows.choice.values()])
     free = tuple([packing.finished() for packing in rows.free.values()])
     return packed._replace(batch=TrainBatch(policy, choices, free, turns, tuple(snapshots)))
@@ -222,6 +211,28 @@ def _credits(evidence: Evidence, advantages_K: Sequence[float], weights_K: Seque
         _Credit(weight, weight * advantage, tuple([weight * reply_credit for reply_credit in by_reply]))
         for advantage, weight, by_reply in zip(advantages_K, weights_K, evidence.reply_credits, strict=True)
     ]
+
+
+def _add_turn(
+    rows: _Rows,
+    games: tuple[str, str],
+    role: str,
+    trace: TokenTrace,
+    reply: str,
+    credit: _Credit,
+    distinct: int | None,
+) -> ReplyPlace | None:
+    """Add a turn to its prompt's row, or to a new row, as one ``distinct`` from all others; return where it went."""
+    if trace.mask is None:
+        return _add_free(rows.free, games, role, trace, credit, distinct)
+    if len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
+        return None
+    known = id(trace), reply, games, distinct
+    choice = rows.of_trace.get(known)
+    if choice is None:
+        choice = rows.of_trace[known] = _choice_of(rows.choice, games, role, trace, reply, distinct)
+    _add_choice(choice, credit)
+    return choice.place
 
 
 def _choice_of(

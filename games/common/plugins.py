@@ -94,14 +94,17 @@ def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) ->
     value that cannot be an entry of the group.
     """
     noun = _groups[group].noun
+    article_noun = _with_article(noun)
     if not _groups[group].names.fullmatch(name):
-        raise UsageError(f"{name!r} cannot be the name of a {noun}: use letters, digits and underscores.")
+        raise UsageError(f"{name!r} cannot be the name of {article_noun}: use letters, digits and underscores.")
     entry, known = _groups[group].accepted(value), _registered.get((group, name))
     if name in built_in or (known is not None and known.value != entry):
         owner = f"the plugin {known.plugin}" if known else "the league itself"
         raise UsageError(f"A plugin adds the {noun} {name!r}, but {owner} has one of that name. Rename it.")
     if entry is None:
-        raise UsageError(f"A plugin gives {value!r} as the {noun} {name!r}, which is {_kind(value)}, not a {noun}.")
+        raise UsageError(
+            f"A plugin gives {value!r} as the {noun} {name!r}, which is {_kind(value)}, not {article_noun}."
+        )
     if wrong := _groups[group].wrong(entry):
         raise UsageError(f"A plugin gives the {noun} {name!r}, and {wrong}.")
     if known is None:
@@ -299,7 +302,7 @@ def _load_entry_point(group: str, name: str, found: EntryPoint) -> None:
         if _groups[group].accepted(value) is None:
             raise UsageError(
                 f"The plugin {plugin} has the {_groups[group].noun} {name!r} as an entry point, which is "
-                f"{_kind(value)}, not a {_groups[group].noun}: {found.value}."
+                f"{_kind(value)}, not {_with_article(_groups[group].noun)}: {found.value}."
             )
         register(group, name, value)
 
@@ -352,8 +355,11 @@ def _search_current_folder() -> None:
 
 def _kind(value: Any) -> str:
     """Return what a value is, with its article."""
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return _with_article(type(value).__name__)
+
+
+def _with_article(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
 def _home(value: Any) -> str:

@@ -261,7 +261,7 @@ def test_a_game_that_does_not_tell_its_past_apart_is_refused_by_name():
 
 def test_a_conversation_outgrows_its_context_only_where_no_rule_is_set():
     engine = engine_with(p0=pocket(context=200))
-    with pytest.raises(UsageError, match=r"reads 200 at most.*a rule such as window"):
+    with pytest.raises(UsageError, match=r"reads at most 200.*a rule such as window"):
         matches("recall(turns=40)", [engine], (RECALL,))
     for slot in ({"rule": "window", "entries": 2}, SUMMARY):
         [episode] = matches("recall(turns=40)", [engine], (with_slots(RECALL, earlier=slot),))

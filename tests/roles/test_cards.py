@@ -102,7 +102,7 @@ def test_users_folder_comes_before_the_built_in_cards(tmp_path):
         (
             "seat = 0",
             'seat = "zero"',
-            "role 'first': seat = 'zero': it should be a valid integer. (the seat of the game",
+            "role 'first': seat = 'zero': it should be a valid integer. (its seat in the game",
         ),
         ("seat = 0", "seat = true", "seat = True: it should be a valid integer"),
         ("seat = 1", "seat = 2", "role 'second': seat 2 is out of range; kuhn_poker has seats 0 to 1"),

@@ -185,10 +185,10 @@ def test_parts_whose_system_is_not_installed_say_so_before_anything_is_measured(
 def test_a_part_that_was_named_and_cannot_run_is_a_failure(monkeypatch, capsys):
     monkeypatch.setattr(bench, "find_spec", lambda library: None)
     monkeypatch.setattr(sys, "argv", ["benchmarks", "arena", "learner"])
-    pages = {path: path.read_bytes() for path in page.RESULTS.iterdir()}
+    pages = {path: path.read_bytes() for path in page.RESULTS.rglob("*.*")}
     assert bench.main() == 1
     assert "stored results are unchanged: arena, learner" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in page.RESULTS.iterdir()} == pages
+    assert {path: path.read_bytes() for path in page.RESULTS.rglob("*.*")} == pages
 
 
 def test_make_installs_every_library_that_a_part_needs():

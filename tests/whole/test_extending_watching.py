@@ -105,11 +105,11 @@ def test_the_run_keeps_the_plugin_and_the_alarms_setting_is_checked(folder):
 def test_a_name_that_is_taken_or_a_thing_of_another_kind_is_refused(clean):
     with pytest.raises(UsageError, match="adds the monitor 'credit', but the league itself has one"):
         package.register_monitor("credit", Observer(lambda record: {}))
-    with pytest.raises(UsageError, match="which is a function, and no figure"):
+    with pytest.raises(UsageError, match="which is a function, not a figure"):
         package.register_figure("mine", lambda data, game: None)
     with pytest.raises(UsageError, match="adds the alarm 'stop', but the league itself has one"):
         package.register_alarm("stop", None)
-    with pytest.raises(UsageError, match="which is a str, and no logger"):
+    with pytest.raises(UsageError, match="which is a str, not a logger"):
         package.register_logger("mine", "wandb")
 
 

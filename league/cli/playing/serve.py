@@ -265,7 +265,7 @@ def announce(source: Run, snapshot: Snapshot, place: Place) -> None:
         return
     atomic_write(place.player, player_toml(source, snapshot, place.url))
     words = ["league", "match", f"openai:{place.player}", "random", "--game", game]
-    print(f"To let it play:\n {plain(shlex.join(words))}", flush=True)
+    print(f"To let it play:\n  {plain(shlex.join(words))}", flush=True)
 
 
 def curl(url: str, model: str, example: ExampleRequest) -> str:

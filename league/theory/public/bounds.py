@@ -61,7 +61,7 @@ def bounds(tree: PublicTree, ask: Ask, seconds: float, seed: int = 0, plans: int
     return bounds_of(_Sampler(tree, ask, np.random.default_rng(seed)), seconds, plans)
 
 
-class Sampler(Protocol):
+class BoundSampler(Protocol):
     """Draws plans of a game and answers them."""
 
     cells: int  # memory of the largest draw, in what ``MOST_CELLS`` counts
@@ -71,7 +71,7 @@ class Sampler(Protocol):
         ...
 
 
-def bounds_of(sampler: Sampler, seconds: float, plans: int | None = None) -> Bounds:
+def bounds_of(sampler: BoundSampler, seconds: float, plans: int | None = None) -> Bounds:
     """Return ``bounds`` from a sampler's draws."""
     begun = time.monotonic()
     number, fits = plans or 1, True

@@ -70,7 +70,7 @@ class DarkBoard(NamedTuple):
         return found[0], found[1]
 
 
-class Shape(NamedTuple):
+class BoardShape(NamedTuple):
     """Which game it is, of how many cells."""
 
     name: str  # OpenSpiel's short one
@@ -89,7 +89,7 @@ class Shape(NamedTuple):
         return self.name == "dark_hex" and not self.abrupt
 
 
-def shape_of(game: str) -> Shape | None:
+def shape_of(game: str) -> BoardShape | None:
     """Return the shape of a game of this module; None for any other."""
     if is_native(game):
         return None
@@ -101,7 +101,7 @@ def shape_of(game: str) -> Shape | None:
     rows, columns = (3, 3) if name == "phantom_ttt" else (int(given["num_rows"]), int(given["num_cols"]))
     if rows * columns > MOST_CELLS:
         return None
-    return Shape(name, rows, columns, given.get("gameversion") in ("adh", "abrupt"))
+    return BoardShape(name, rows, columns, given.get("gameversion") in ("adh", "abrupt"))
 
 
 def dark_board(game: str) -> DarkBoard | None:
@@ -118,7 +118,7 @@ def dark_board(game: str) -> DarkBoard | None:
 
 
 @lru_cache(maxsize=1)
-def _built(game: str, shape: Shape) -> DarkBoard:
+def _built(game: str, shape: BoardShape) -> DarkBoard:
     name, rows, columns, abrupt = shape
     wins = np.array([[_wins(name, rows, columns, s, b) for b in range(1 << rows * columns)] for s in (0, 1)])
     cells = shape.cells

@@ -71,7 +71,7 @@ def asker(board: DarkBoard, distributions: Distributions) -> Callable[[int, Inte
     return ask
 
 
-class Steps(NamedTuple):
+class LastTries(NamedTuple):
     """What leads to each node of a trie; nothing, 0, leads to the root."""
 
     above: Integers  # [I]
@@ -79,7 +79,7 @@ class Steps(NamedTuple):
     placed: np.ndarray  # whether the stone was placed  # [I]
 
 
-def steps(trie: Trie) -> Steps:
+def steps(trie: Trie) -> LastTries:
     """Return what leads to each node."""
     owner = np.repeat(np.arange(len(trie.first)), widths(trie))  # of each edge
     rank = np.arange(len(owner)) - trie.first[owner]
@@ -93,7 +93,7 @@ def steps(trie: Trie) -> Steps:
     above[0] = 0
     placed = trie.placed[above] == np.arange(len(above))
     placed[0] = False
-    found = Steps(owner[above], cell[above], placed)
+    found = LastTries(owner[above], cell[above], placed)
     found.above[0] = 0
     assert np.all(placed[own] | (trie.taken[above[own]] == np.arange(1, len(above))))
     return found

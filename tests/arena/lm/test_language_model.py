@@ -197,7 +197,7 @@ def test_a_template_that_refuses_a_system_message_gets_it_with_the_request(chatt
 
 def test_a_prompt_longer_than_the_models_context_is_refused_with_both_lengths(lm):
     assert len(lm.encode_prompt([{"role": "user", "content": "6" * 1000}])) <= 1024
-    with pytest.raises(UsageError, match=r"prompt is 2\d\d\d tokens long, but Qwen3ForCausalLM reads 1024 at most"):
+    with pytest.raises(UsageError, match=r"prompt is 2\d\d\d tokens long, but Qwen3ForCausalLM reads at most 1024"):
         lm.encode_prompt([{"role": "user", "content": "6" * 2000}])
 
 

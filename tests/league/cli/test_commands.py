@@ -140,7 +140,9 @@ def test_a_plugins_command_is_loaded_only_when_it_is_given(place):
     assert "kuhn_poker" in league(place, "games")
     assert "Did you mean lengths" in league(place, "lenghts", "x", status=2)
     assert "some-commands (command broken) cannot be loaded: RuntimeError: no" in league(place, "broken", status=2)
-    assert "has the command 'plain' as an entry point, which is a module, and no" in league(place, "plain", status=2)
+    assert "has the command 'plain' as an entry point, which is a module, not a command" in league(
+        place, "plain", status=2
+    )
     listed = league(place, "plugins")
     assert [line.split()[:3] for line in listed.splitlines() if "lengths" in line] == [
         ["some-commands", "command", "lengths"]

@@ -27,7 +27,7 @@ def test_a_debate_is_shown_with_what_the_judge_does_not_see(capsys):
 def test_games_are_listed_by_motive_with_their_suite(capsys):
     assert main(["games"]) == 0
     text = capsys.readouterr().out
-    heads = ["Zero-sum: what", "General-sum: every", "Common interest: all"]
+    heads = ["Zero-sum: what", "General-sum: each", "Common interest: all"]
     assert heads == sorted(heads, key=text.index)
     zero_sum, general, common = (text.partition(head)[2].partition("\n\n")[0] for head in heads)
     assert "kuhn_poker" in zero_sum

@@ -128,7 +128,7 @@ def test_the_snapshot_in_the_run_stays_as_it_was(run_dir, tmp_path):
     ("words", "message"),
     [
         (["me", "--dry-run"], "'me' is not a name on the hub. Write ORG/NAME"),
-        (["me/kuhn", "--dry-run", "--out", "."], "there is something in it"),
+        (["me/kuhn", "--dry-run", "--out", "."], "it is not empty"),
     ],
 )
 def test_what_cannot_be_pushed_is_refused(run_dir, tmp_path, monkeypatch, capsys, words, message):

@@ -88,7 +88,7 @@ def test_it_says_what_to_type_and_that_works(served, run_dir):
     with openai.OpenAI(base_url=served.url, api_key="none") as client:
         answer = client.post("/chat/completions", body=body, cast_to=openai.types.chat.ChatCompletion)
     assert answer.choices[0].message.content in ("pass", "bet")
-    assert play == "Let it play:"
+    assert play == "To let it play:"
     assert match == f"  league match openai:{served.player} random --game kuhn_poker"
     assert main([*shlex.split(match)[1:], "--matches", "4"]) == 0
 

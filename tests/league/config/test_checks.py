@@ -49,11 +49,11 @@ def config(tmp_path):
         (["values.estimator=archr"], "no value estimator named 'archr'. Did you mean archer"),
         (
             ["credit.rule=gae_turn", "values.estimator=progress"],
-            "cannot use the turn values of the estimator 'progress' .* critic",
+            "cannot use the turn values of the estimator 'progress'.* critic",
         ),
         (
             ["credit.rule=contribution"],
-            "cannot use the turn values of the estimator 'critic' .* progress, preferences, sequential",
+            "cannot use the turn values of the estimator 'critic'.* progress, preferences, sequential",
         ),
         (
             [
@@ -82,7 +82,7 @@ def config(tmp_path):
         (["descent.between=merg"], r"no breeding rule named .merg.. Did you mean merge. Set descent.between\."),
         (
             ["starts.rule=backward", "games.lookup_chain.matches=64"],
-            "starts.rule = 'backward' starts matches in their middle, but those of lookup_chain open submatches",
+            "starts.rule = 'backward' shortens matches of an expert, which is cast for no submatch, and those of",
         ),
         (["matchmaking.group_size=7"], "matches = 64 cannot be cut into groups of .* = 7. Set 63 or 70."),
         (["matchmaking.group_size=128"], r"matches = 64 cannot be cut into groups of .* = 128. Set 128\.$"),

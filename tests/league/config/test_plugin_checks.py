@@ -34,7 +34,9 @@ def one_of(family):
 def test_a_family_takes_what_is_like_its_own_entries_and_refuses_what_is_not(family):
     ours = one_of(family)
     family.register("fits", dataclasses.replace(ours))
-    with pytest.raises(UsageError, match=f"A plugin gives 3 as the {family.noun} 'wrong', which is an int, and no"):
+    with pytest.raises(
+        UsageError, match=f"A plugin gives 3 as the {family.noun} 'wrong', which is an int, not an? {family.noun}"
+    ):
         family.register("wrong", 3)
     many = dataclasses.replace(ours, make=lambda a, b, c, d, e, f, g, h: None)
     with pytest.raises(UsageError, match=r"its make is written \(a, b, c, d, e, f, g, h\); an? .* is called with \d"):
@@ -81,15 +83,15 @@ def two(first, second):
 @pytest.mark.parametrize(
     ("register", "value", "sentence"),
     [
-        ("game", Lookup(), "which is a Lookup, and no game"),
+        ("game", Lookup(), "which is a Lookup, not a game"),
         ("game", NoGame, "its class has no to_act, actions, observe, information_state, apply, rewards, returns, copy"),
         ("game", sized, "its parameter size has no default: parameters are whole numbers with defaults"),
         ("game", worded, "its parameter size is 'large': parameters are whole numbers with defaults"),
-        ("environment", "my_envs.auction", "which is a str, and no PettingZoo environment"),
-        ("scripted", two, "its constructor takes first, second: it gets the text after the colon"),
-        ("scripted", "random", "which is a str, and no scripted player"),
+        ("environment", "my_envs.auction", "which is a str, not a PettingZoo environment"),
+        ("scripted", two, "its constructor takes first, second: it gets only the text after the colon"),
+        ("scripted", "random", "which is a str, not a scripted player"),
         ("roles", Path("/no/such/folder"), "there is no folder /no/such/folder: cards are TOML files in a folder"),
-        ("roles", 3, "which is an int, and no role card"),
+        ("roles", 3, "which is an int, not a role card"),
     ],
 )
 def test_what_is_no_family_is_checked_too(register, value, sentence):

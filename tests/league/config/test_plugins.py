@@ -277,7 +277,7 @@ def test_entry_points_are_loaded_when_their_names_are_looked_for(monkeypatch):
     assert "found" in game_names()
     with pytest.raises(UsageError, match="it is written 'lookup'"):  # its spec has another name
         make_game("found")
-    with pytest.raises(UsageError, match=r"'wrong' as an entry point, which is a function, and no credit rule"):
+    with pytest.raises(UsageError, match=r"'wrong' as an entry point, which is a function, not a credit rule"):
         RULES["wrong"]
     with pytest.raises(UsageError, match=r"credit rule gone\) cannot be loaded: ModuleNotFoundError"):
         RULES["gone"]

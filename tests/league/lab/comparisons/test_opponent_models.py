@@ -149,7 +149,7 @@ def test_a_command_tells_it_in_words_and_as_json(run_dir, capsys):
 def test_a_game_that_is_not_counted_out_has_no_bayesian(capsys):
     words = ["random", "--game", "tic_tac_toe", "--against", "random", "mcts:2", "--matches", "6"]
     assert command(*words) == 0
-    assert "there is no Bayesian: " in capsys.readouterr().out
+    assert "there is no Bayesian prediction: " in capsys.readouterr().out
     assert command(*words, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["play"] is None

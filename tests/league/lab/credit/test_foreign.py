@@ -140,7 +140,7 @@ def test_the_bias_that_is_known_is_found_and_by_turn():
     ("function", "signature", "said"),
     [
         (lambda rewards: rewards, "verl", "asks for 'rewards', but is offered token_level_rewards"),
-        (lambda rewards: rewards[:3], "trl", r"shape \(3,\), and \(4,\) or \(4, 4\) was expected"),
+        (lambda rewards: rewards[:3], "trl", r"shape \(3,\), but \(4,\) or \(4, 4\) was expected"),
         (lambda token_level_rewards: token_level_rewards[:, :2], "verl", r"shape \(4, 2\)"),
         (lambda token_level_rewards: None, "verl", "returned NoneType"),
         (lambda rewards: rewards / 0, "trl", "not finite"),

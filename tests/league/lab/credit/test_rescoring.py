@@ -128,11 +128,11 @@ def test_a_rule_that_needs_more_than_matches_is_refused(rule):
     ("words", "told"),
     [
         (["nowhere"], "cannot be read"),
-        (["{matches}", "--price", "-1"], "a number from 0 on"),
-        (["{matches}", "--price", "cheap"], "a number from 0 on"),
+        (["{matches}", "--price", "-1"], "the cost of a forfeit, 0 or more"),
+        (["{matches}", "--price", "cheap"], "the cost of a forfeit, 0 or more"),
         (["{matches}", "--rule", "nosuch"], "no credit rule named"),
         (["{matches}", "--rule", "rloo", "--like", "nosuch"], "nosuch"),
-        (["{cut}"], "is no file of whole matches"),
+        (["{cut}"], "is not a file of whole matches"),
     ],
 )
 def test_wrong_inputs_are_told_in_a_sentence(words, told, tmp_path, capsys):

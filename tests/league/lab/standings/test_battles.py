@@ -263,10 +263,10 @@ HEAD = "model_a,model_b,winner\n"
         ("a,b,score\nx,y,nan\n", "a score from 0 to 1"),
         (
             "a,b,winner,score\nx,y,b,0\ny,x,b,0.9\n",
-            "line 3: the winner is 'b', and by the score, 0.9 for y, it is another",
+            "line 3: the winner is 'b', but by the score, 0.9 for y, it is another",
         ),
-        ("a,b,winner,score\nx,y,tie,0.6\n", "the winner is 'tie', and by the score"),
-        ("a,b,winner,score\nx,y,a,0.5\n", "the winner is 'a', and by the score"),
+        ("a,b,winner,score\nx,y,tie,0.6\n", "the winner is 'tie', but by the score"),
+        ("a,b,winner,score\nx,y,a,0.5\n", "the winner is 'a', but by the score"),
         ("a,b,winner,score\nx,y,a,0.6\ny,x,,1\nx,y,tie,0.5\n", None),
         ("a,a,score\nx,y,1\n", "two columns with the same name"),
         (HEAD + 'x,"y,tie\n', "is not CSV"),

@@ -184,7 +184,7 @@ def test_a_name_that_stands_for_another_player_by_now_is_refused(tmp_path, capsy
     (folder / PLAN_FILE).write_text(json.dumps(record))
     message = refusal(capsys, *words(KUHN, folder))
     assert "random is no longer the player" in message
-    assert "it was runs/pocket@main-000010, and is random" in message
+    assert "it was runs/pocket@main-000010, and is now random" in message
     (folder / PLAN_FILE).write_text("{")
     assert f"{PLAN_FILE} is damaged" in refusal(capsys, "tournament", "--resume", "--run-dir", folder)
     (folder / PLAN_FILE).write_text("[]")

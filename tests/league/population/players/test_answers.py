@@ -124,7 +124,7 @@ def test_hostile_text_stays_text_and_a_line_that_a_kill_cut_is_dropped(tmp_path)
 def test_a_damaged_file_and_one_in_use_are_refused(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('["too", "short"]\n')
-    with pytest.raises(DamagedFile, match=r"line 1 is no answer\). Move it away"):
+    with pytest.raises(DamagedFile, match=r"line 1 is not an answer\). Move it away"):
         AnswerStore(path)
     path.write_text(json.dumps(["p", "g", 0, "s", "h", 3, "bet", None]) + "\n")
     with AnswerStore(path), pytest.raises(UsageError, match="Another process writes"):

@@ -89,7 +89,7 @@ def test_records_have_the_keys_that_other_tools_read():
 @pytest.mark.parametrize("text", ["", "{}\n", '{"format": "league matches", "version": 1}\n{"episode": 1}\n', "x"])
 def test_another_file_is_refused(tmp_path, text):
     (tmp_path / "file").write_text(text)
-    with pytest.raises(UsageError, match="no file of whole matches"):
+    with pytest.raises(UsageError, match="not a file of whole matches"):
         load_matches(tmp_path / "file")
 
 
@@ -155,5 +155,5 @@ def test_a_match_of_a_wrong_iteration_is_refused(tmp_path, iteration):
 def test_a_line_that_no_reader_can_hold_is_refused(tmp_path, line):
     save_matches(tmp_path / "f", SAMPLES)
     (tmp_path / "f").write_text(f"{(tmp_path / 'f').read_text().splitlines()[0]}\n{line}\n")
-    with pytest.raises(UsageError, match="is no file of whole matches"):
+    with pytest.raises(UsageError, match="is not a file of whole matches"):
         load_matches(tmp_path / "f")

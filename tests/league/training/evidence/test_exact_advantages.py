@@ -104,7 +104,7 @@ def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
         (["values.exact.all_replies=true", "objective.truncate=2"], "have no importance weight"),
         (
             ["values.exact.all_replies=true", "credit.contribution.outcome=0.5"],
-            "credit.contribution.outcome the one that was drawn .* would do nothing for kuhn_poker/first",
+            "credit.contribution.outcome credits the one that was drawn .* would do nothing for kuhn_poker/first",
         ),
         (["credit.rule=gae_turn"], "cannot use the turn values of the estimator 'exact'"),
     ],

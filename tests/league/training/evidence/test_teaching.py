@@ -157,7 +157,7 @@ def test_kl_to_the_equilibrium_falls_at_each_information_state_of_kuhn(tmp_path,
         (["objective.policy_gradient=0"], "learns nothing from returns"),
         (["teacher.players={'kuhn/first'='random'}"], "teacher.players takes keys of the form game/role, or game."),
         (["objective.distill=1", "teacher.player=equilibrum"], "Did you mean equilibrium"),
-        (["objective.distill=1", "teacher.player=gone@mixture"], "It is to teach kuhn_poker/first."),
+        (["objective.distill=1", "teacher.player=gone@mixture"], "It should teach kuhn_poker/first."),
         (["objective.distill=1", "teacher.player='always:bet'"], "it plays, but does not say how likely each reply is"),
         (
             ["objective.distill=1", "teacher.player=equilibrium", "roles.reply=free", "roles.on_illegal=forfeit"],

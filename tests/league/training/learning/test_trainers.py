@@ -82,7 +82,7 @@ def test_a_trainer_of_a_plugin_is_asked_for_trained_policies_alone(tmp_path, mon
     assert trainer_for(context, "main") == "a trainer"
     assert trainer_for(context, "other") is None
     assert asked == [("main", None)]
-    with pytest.raises(UsageError, match=r"trainer\.kind = 'third' trains elsewhere.*chooses"):
+    with pytest.raises(UsageError, match=r"trainer\.kind = 'third' trains remotely.*chooses"):
         loaded(tmp_path, **{"trainer.kind": "third", "roles.reply": "choice"})
     context.config = loaded(tmp_path, **{"trainer.kind": "torch"})
     assert trainer_for(context, "main") is None

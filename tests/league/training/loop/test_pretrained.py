@@ -40,7 +40,7 @@ def test_a_prompt_longer_than_the_context_is_told_before_there_is_a_run(tmp_path
     assert train(tmp_path / "run", f"model.source={tmp_path / 'short.gguf'}") == 2
     error = capsys.readouterr().err
     assert "tokens long" in error
-    assert "24 at most" in error
+    assert "at most 24" in error
     assert not (tmp_path / "run").exists()
 
 

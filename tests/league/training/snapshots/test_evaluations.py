@@ -63,7 +63,7 @@ def test_a_large_game_is_measured_every_so_many_freezes(tmp_path):
 
 
 def test_what_is_no_evaluation_is_refused():
-    with pytest.raises(UsageError, match=r"A plugin gives 3 as the evaluation 'three', which is an int, and no eval"):
+    with pytest.raises(UsageError, match=r"A plugin gives 3 as the evaluation 'three', which is an int, not an eval"):
         league.register_evaluation("three", 3)
     with pytest.raises(UsageError, match="adds the evaluation 'exact', but the league itself has one of that name"):
         league.register_evaluation("exact", line_ups)
