@@ -92,13 +92,17 @@ def resident():
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+def step(numbers):
+    weight = torch.nn.Parameter(torch.zeros(numbers))
+    away = AwayMoments(make_optimizer("adamw", [weight], 0.0), [weight], Path(sys.argv[1]))
+    before = resident()
+    weight.grad = torch.ones(numbers)
+    away.step()
+    return resident() - before
+
 give_memory_back()
-weight = torch.nn.Parameter(torch.zeros(4_000_000))
-away = AwayMoments(make_optimizer("adamw", [weight], 0.0), [weight], Path(sys.argv[1]))
-before = resident()
-weight.grad = torch.ones(4_000_000)
-away.step()
-print(resident() - before)
+step(10)  # which imports what a step needs
+print(step(4_000_000))
 """
 
 
