@@ -9,7 +9,6 @@ from support.models.adapters import scrambled
 from support.models.pocket import pocket
 
 from arena.lm.lora import Adapters, AdapterShape
-from league.config.learning import AlarmsConfig
 from league.config.load import load
 from league.population.evaluation.ordinary_language import _texts, kl_of_answers, language_metrics, text_logprob
 from league.training.monitors.alarms import check_alarms
@@ -71,7 +70,7 @@ def seen(policy):
 
 
 def test_a_broken_speaker_rings_until_it_is_measured_whole_again():
-    context = SimpleNamespace(config=SimpleNamespace(alarms=AlarmsConfig()), roles={"g": ()})
+    context = SimpleNamespace(config=load("pocket"), roles={"g": ()})
     state, rang = {}, []
     for iteration, divergence in enumerate((None, 0.4, 0.6, None, 0.2), 1):
         metrics = {} if divergence is None else {"main/language_kl": divergence}
@@ -82,7 +81,7 @@ def test_a_broken_speaker_rings_until_it_is_measured_whole_again():
 
 def test_a_cold_start_that_costs_language_rings_before_the_first_iteration():
     """SmolLM2 in smol-free was at 0.33 after its cold start, and nothing said so."""
-    context = SimpleNamespace(config=SimpleNamespace(alarms=AlarmsConfig()), roles={"g": ()})
+    context = SimpleNamespace(config=load("pocket"), roles={"g": ()})
     for divergence, expected in ((0.33, [("cold_start", "main", 0)]), (0.1, [])):
         alarms, metrics, state = check_alarms(context, {}, 0, (), (), {"main/language_kl": divergence})
         assert [(alarm.name, alarm.subject, alarm.since) for alarm in alarms] == expected
