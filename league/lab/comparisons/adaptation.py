@@ -44,9 +44,11 @@ def adaptation(
         raise UsageError(f"{spec.alias} has one seat, so that nobody is met there. Choose a game of two or more.")
     scheduled = schedule((player, stranger), matches, seed)
     found: dict[int, tuple[list[float], list[int]]] = {number: ([], []) for number in sorted(set(rounds))}
+    most, paid = 1, [0.0]
     for match, episode in zip(scheduled, play_scheduled((player, stranger), scheduled, on_match), strict=True):
         for seat, side in enumerate(match.seating):
             own = [turn.reward for turn in episode.turns if turn.seat == seat] if side == A else []
+            most, paid = max(most, len(own)), [min(paid[0], *own), max(paid[-1], *own)] if own else paid
             for number, (rewards, deals) in found.items():
                 if number < len(own):
                     rewards.append(own[number])
@@ -58,13 +60,9 @@ def adaptation(
             f"{reached} is the last that is reached. Choose a game of more rounds, as signalling(rounds=9,form=1), or "
             "smaller --rounds."
         )
-    bounds = (min(spec.min_return, 0.0), max(spec.max_return, 0.0))
+    # Of what one turn can pay only this is known: an equal share of the match's return, and what was seen.
+    bounds = min(spec.min_return / most, paid[0]), max(spec.max_return / most, paid[-1])
     return [
-        Adaptation(player.label, number, clustered_mean(rewards, deals, _within(rewards, bounds)), len(rewards))
+        Adaptation(player.label, number, clustered_mean(rewards, deals, bounds), len(rewards))
         for number, (rewards, deals) in found.items()
     ]
-
-
-def _within(rewards: Sequence[float], bounds: tuple[float, float]) -> tuple[float, float]:
-    """Return bounds of what one turn may earn: those of the match, or what was seen if that lies beyond."""
-    return min(bounds[0], *rewards), max(bounds[1], *rewards)

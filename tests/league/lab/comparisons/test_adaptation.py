@@ -65,6 +65,14 @@ def test_what_is_earned_is_the_players_and_not_the_strangers():
         assert [row.earned.mean for row in rows.values()] == [payoff] * 2
 
 
+def test_no_interval_reaches_what_a_round_cannot_pay():
+    """A round of the signalling game pays 0 or 1, so that who is always right still earned at most 1."""
+    for player in ("scripted:good", "scripted:bayes"):
+        rows = curve(player, "scripted:good", GAME, rounds=(0, 4), matches=40)
+        assert all(0.0 <= row.earned.low <= row.earned.mean <= row.earned.high <= 1.0 for row in rows.values())
+    assert rows[4].earned.low < 1.0, "of 40 deals that agree not all is known"
+
+
 def test_what_the_bayesian_believes_of_a_word_are_the_states_that_no_other_word_has():
     game = make_game(GAME).undealt()
     game.apply_chance("tree")
