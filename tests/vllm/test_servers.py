@@ -38,6 +38,14 @@ CONFIG = [
 SHAPE = VllmShape(adapters=True, max_loras=4, max_lora_rank=8, max_model_len=512)
 
 
+def command_of(process):
+    """Return a process's command line; "" of one that has ended since it was listed."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 def test_a_league_trains_over_servers_of_which_one_is_killed(tmp_path):
     """Live adapters change names with every update, and the killed replica's matches are counted once."""
     config = settings.load("pocket-returns", CONFIG)
@@ -48,9 +56,9 @@ def test_a_league_trains_over_servers_of_which_one_is_killed(tmp_path):
             time.sleep(0.2)
             folder = tmp_path / "run" / "metrics.jsonl"
             if folder.exists() and folder.read_text().count("\n") >= 2:
-                family = [one for one in psutil.Process().children() if "vllm.entrypoints" in " ".join(one.cmdline())]
-                family[0].kill()
-                killed.append(family[0].pid)
+                server = next(one for one in psutil.Process().children() if "vllm.entrypoints" in command_of(one))
+                server.kill()
+                killed.append(server.pid)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
