@@ -301,7 +301,7 @@ ASKED = [AskedReply((1, 2, 3), (4, 5)), AskedReply((1, 2), (7,))]
             "dies",
             r"should score replies for .*, but has ended\. Start it again, .* league train --resume --run-dir runs",
         ),
-        ("rubbish", r"was to score replies for policy 'main', and answered: Proto deserialization failed"),
+        ("rubbish", r"should score replies for policy 'main', but answered: Proto deserialization failed"),
         ("fewer", r"scored 1 of 2 replies"),
         ("nan", r"gave nan as a log-prob, which is impossible"),
     ],
@@ -321,7 +321,7 @@ def test_a_server_that_fails_is_told_in_a_sentence(base, fault, said):
 def test_another_base_or_scale_is_refused(server, base):
     with pytest.raises(LearnerLost, match=r"make an adapter on other/base .*answered: .*no base other/base here"):
         trainer_at(server, base="other/base").score(ASKED)
-    with serving(base, "--fault", "base") as (_, url), pytest.raises(UsageError, match=r"trains another/base, and the"):
+    with serving(base, "--fault", "base") as (_, url), pytest.raises(UsageError, match=r"trains another/base, but the"):
         trainer_at(url).score(ASKED)
     with pytest.raises(UsageError, match=r"rank 4 and alpha 8, and .* alpha 16\. Set .*alpha = 8"):
         trainer_at(server, alpha=16.0).export()
