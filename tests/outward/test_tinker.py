@@ -323,7 +323,7 @@ def test_another_base_or_scale_is_refused(server, base):
         trainer_at(server, base="other/base").score(ASKED)
     with serving(base, "--fault", "base") as (_, url), pytest.raises(UsageError, match=r"trains another/base, but the"):
         trainer_at(url).score(ASKED)
-    with pytest.raises(UsageError, match=r"rank 4 and alpha 8, and .* alpha 16\. Set .*alpha = 8"):
+    with pytest.raises(UsageError, match=r"rank 4 and alpha 8, but .* alpha 16\. Set .*alpha = 8"):
         trainer_at(server, alpha=16.0).export()
 
 
