@@ -264,7 +264,7 @@ def test_a_usage_error_of_a_learner_is_shown_as_one(turns, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["async_learners.max_staleness=1"], "there are none"),
+        (["async_learners.max_staleness=1"], "there are no learner processes"),
         (["async_learners.processes=each", "async_learners.max_staleness=1"], "set objective.truncate"),
         (['async_learners.processes={a=["opener"]}'], "names caller 0 times"),
         (['async_learners.processes={a=["opener","caller"],b=["caller"]}'], "names caller 2 times"),
