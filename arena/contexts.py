@@ -132,8 +132,7 @@ class Contexts:
         known = ", ".join(role.name for role in self._roles)
         raise UsageError(
             f"The slot {slot} of a card of {self._request.game} is written by the role {name!r}, which the game does "
-            "not have; its "
-            f"roles are {known}."
+            f"not have; its roles are {known}."
         )
 
 

@@ -326,8 +326,7 @@ def _check_failures(match: _Match, role: str, error: EngineError) -> None:
     counts = ", ".join(f"{number} for {name}" for name, number in Counter(match.failed).items())
     raise EngineError(
         f"{error} Match {match.request.index} was started {MAX_FAILURES} times with the same seeds and failed each "
-        "time "
-        f"({counts}), the last time for {role}."
+        f"time ({counts}), the last time for {role}."
     ) from cause
 
 

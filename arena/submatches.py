@@ -160,10 +160,8 @@ def _attempts_before(request: MatchRequest, opened: int, children: int) -> Seque
     if len(attempts) < children:
         raise UsageError(
             f"Match {request.index} of {request.game} continues from its middle, where {opened + children} submatches "
-            ""
             f"were over, but it has attempts at {len(request.attempts)}. Make its request with "
-            "arena.submatches.middle, "
-            "or play it whole."
+            "arena.submatches.middle, or play it whole."
         )
     return attempts
 

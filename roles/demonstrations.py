@@ -78,8 +78,8 @@ def legal_positions(game_name: str, seat: int, seed: int) -> tuple[LegalPosition
     if not can_be_drawn(game):
         raise UsageError(
             f"demonstrations cannot be drawn from {game_name}, because its matches open submatches, are submatches, "
-            "have "
-            f"tools, or ask for free text without a script {TALKER!r} that says some. Set roles.demonstrations = 0."
+            f"have tools, or ask for free text without a script {TALKER!r} that says some. Set roles.demonstrations = "
+            "0."
         )
     positions: dict[str, LegalPosition] = {}
     for _ in range(MATCHES):

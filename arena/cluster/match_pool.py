@@ -344,7 +344,6 @@ def _check_deaths(chunk: MatchChunk, deaths: int, death: WorkerDied) -> None:
         first, last = chunk.requests[0].index, chunk.requests[-1].index
         raise EngineError(
             f"Matches {first} to {last} were started {deaths} times, and each time the worker that played them died, "
-            "the "
-            f"last time {death}. The usual reason is too little memory: put fewer matches into a chunk "
+            f"the last time {death}. The usual reason is too little memory: put fewer matches into a chunk "
             "(cluster.matches)."
         ) from death

@@ -189,8 +189,7 @@ class TurnBoard:
                 raise ServedError(
                     422,
                     f"That is none of this turn's {len(replies)} completions, and only what was sampled for this turn "
-                    "can "
-                    "be played. Ask for a completion under this key, and play it by its id.",
+                    "can be played. Ask for a completion under this key, and play it by its id.",
                 )
             self._end(key, replies[place], (410, "This turn has been played already."))
             self.counts["played"] += 1

@@ -132,7 +132,6 @@ class FunctionTurns:
         if not said:
             raise EngineError(
                 f"The program {name} plays {str(content)[:80]!r}, which is none of its {len(turn.replies)} "
-                "completions of "
-                "this turn: return what seat.complete() returned."
+                "completions of this turn: return what seat.complete() returned."
             )
         return said[-1]

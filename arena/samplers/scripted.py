@@ -81,8 +81,7 @@ class Random:
         if "random" not in scripts:
             raise UsageError(
                 f"random cannot play {request.game.spec.name}: it draws from a list of legal actions, which free text "
-                "does"
-                f" not have. Use {_known(scripts)}."
+                f"does not have. Use {_known(scripts)}."
             )
         return scripts["random"](request.rng)
 
@@ -114,7 +113,6 @@ class Always:
         if not isinstance(asked, FreeText) or read_free_text(asked, self.action) is None:
             raise UsageError(
                 f"always:{self.action} cannot play {request.game.spec.name}, which asks for {request.form} and cannot "
-                ""
                 "read that. Give text that it can read at every turn."
             )
 

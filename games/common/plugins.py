@@ -228,10 +228,9 @@ def _import(module: str, foreign: list[Path]) -> None:
         raise unknown_name("plugin", module, _packages(), "A plugin is a module, as in import my_games, or a package.")
     if not may_load(module):
         raise UsageError(
-            f"The plugin {module!r} is named by the file you are reading, not by you, and loading it runs its code. If "
-            f"you trust it, add --plugin {module}; or, to trust it always, add the line {module} in {trust_file()}. "
-            "From Python, "
-            "import it first."
+            f"The plugin {module!r} is named by the file you are reading, not by you, and loading it runs its code. "
+            f"If you trust it, add --plugin {module}; or, to trust it always, add the line {module} in "
+            f"{trust_file()}. From Python, import it first."
         )
     if module in sys.modules:
         allow([module])  # in the processes that this one starts too

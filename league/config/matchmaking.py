@@ -84,7 +84,6 @@ class MatchmakingConfig(SharesConfig):
         if self.swap_every and past_rules:
             raise ValueError(
                 f"matchmaking.swap_every moves live policies to other seats, where matchmaking.{past_rules[0]} has no "
-                ""
                 "snapshots of them. Give self_play all the weight."
             )
         if self.psro and self.jpsro:

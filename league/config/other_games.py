@@ -74,10 +74,9 @@ def _check_roles(data: Mapping[str, Any], names: Sequence[str], source: str) -> 
             game = full_name(role.rpartition("/")[0])
             if game not in names:
                 raise UsageError(
-                    f"{source} is made for {short_name(game)}: its {section}.{key} says what {role.rpartition('/')[2]} "
-                    "is there, so it cannot be replaced by another game. Choose another preset, such as settle or "
-                    "pocket, "
-                    f"or add --game {short_name(game)}."
+                    f"{source} is made for {short_name(game)}: its {section}.{key} says what "
+                    f"{role.rpartition('/')[2]} is there, so it cannot be replaced by another game. Choose another "
+                    f"preset, such as settle or pocket, or add --game {short_name(game)}."
                 )
 
 

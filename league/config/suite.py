@@ -94,7 +94,6 @@ def check_training(suite: str, games: Iterable[str], allowed: bool) -> None:
     if held_out and not allowed:
         raise UsageError(
             f"evaluation.suite = {suite!r} holds out {' and '.join(held_out)}, which this run would train on, so that "
-            ""
-            "its results on that suite would be misleading. Leave the game out, or set "
-            "evaluation.train_on_held_out = true."
+            "its results on that suite would be misleading. Leave the game out, or set evaluation.train_on_held_out = "
+            "true."
         )

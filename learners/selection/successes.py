@@ -95,8 +95,7 @@ def check(facts: SelectionFacts) -> None:
     if not facts.starts_return:
         raise UsageError(
             "The rule of selection 'successes' replays a match when its start comes up again, but here every deal is "
-            "new. "
-            "Set starts.rule = 'uniform' (or another), or leave successes out of selection.rules."
+            "new. Set starts.rule = 'uniform' (or another), or leave successes out of selection.rules."
         )
     if not facts.truncates:
         raise UsageError(

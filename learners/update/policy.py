@@ -504,8 +504,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except SafetensorError as error:
         raise UsageError(
             f"{path} cannot be read as safetensors: {error}. It was cut short or changed after it was saved. Put an "
-            "intact "
-            "copy there, or start the run again in another folder."
+            "intact copy there, or start the run again in another folder."
         ) from error
 
 

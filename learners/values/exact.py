@@ -54,10 +54,8 @@ def check(facts: ValueFacts, settings: Settings) -> None:
         if getattr(rule_settings, "outcome", 0.0):
             raise UsageError(
                 f"values.exact.all_replies credits every reply by its value, but credit.{rule}.outcome credits the "
-                "one "
-                f"that was drawn by how the match ended, so it would do nothing for {game.name}/{role.name}. "
-                "Leave it "
-                "out, or set values.exact.all_replies = false."
+                f"one that was drawn by how the match ended, so it would do nothing for {game.name}/{role.name}. "
+                "Leave it out, or set values.exact.all_replies = false."
             )
     if facts.magnet_rewards:
         raise UsageError(

@@ -302,8 +302,7 @@ def print_report(report: CreditReport, console: Console) -> None:
     if report.sampled:
         console.print(
             f"{report.sampled}\nSo {TURNS} of their turns, no two from one match, were continued {2 * PLAYED_ON} "
-            "times "
-            f"from before and from after them. {EXACT} shows how accurate these estimates themselves are."
+            f"times from before and from after them. {EXACT} shows how accurate these estimates themselves are."
         )
     else:
         console.print("Every rule credits the same turns, and its gradient is compared with the exact one.")

@@ -25,11 +25,10 @@ NOTES = (
 MOST_BYTES = 50_000_000  # of a report that is checked
 _MEANING = (
     "rating: Bradley-Terry in Elo points, ties count half a win, the first seat's advantage is fitted separately; the "
-    "mean player has 1500. "
-    "nash: mean margin against the maximal lottery, in shares of battles; 0 for those in it. lottery: chance in it, "
-    "and rank by lottery after lottery. pairs: rank by ranked pairs. soft: Soft Condorcet, 0 to 100. leads: * if in "
-    "the smallest set that beats everybody outside it, and how often so in resampled deals. Brackets: 95% intervals, "
-    "by deal."
+    "mean player has 1500. nash: mean margin against the maximal lottery, in shares of battles; 0 for those in it. "
+    "lottery: chance in it, and rank by lottery after lottery. pairs: rank by ranked pairs. soft: Soft Condorcet, 0 "
+    "to 100. leads: * if in the smallest set that beats everybody outside it, and how often so in resampled deals. "
+    "Brackets: 95% intervals, by deal."
 )
 
 

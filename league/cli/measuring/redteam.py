@@ -135,8 +135,7 @@ def run(arguments: argparse.Namespace) -> RedTeamReport:
     if arguments.transfer and arguments.attack in IN_SEATS:
         raise UsageError(
             f"--transfer tries on others the texts found against {arguments.player}; --attack {arguments.attack} "
-            "finds no "
-            "text. Use --attack observations, words or memory."
+            "finds no text. Use --attack observations, words or memory."
         )
     with Engines(PlayerSettings.of(arguments)) as engines:
         player = resolve(arguments.player, spec, engines)

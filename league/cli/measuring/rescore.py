@@ -118,8 +118,7 @@ def _price(text: str) -> float:
     if not 0.0 <= price < float("inf"):
         raise UsageError(
             f"--price {text}: give the cost of a forfeit, 0 or more in the game's units, or {DEFAULT_PRICE}: as much "
-            "as "
-            "the game can cost."
+            "as the game can cost."
         )
     return price
 

@@ -165,8 +165,7 @@ def _serve_seat(arguments: argparse.Namespace) -> int:
             host, port = listening.getsockname()[:2]
             print(
                 f"A seat of {matches.spec.alias} against {plain(arguments.snapshot)} is served at "
-                f"http://{host}:{port} "
-                "through OpenEnv. Ctrl-C stops it.",
+                f"http://{host}:{port} through OpenEnv. Ctrl-C stops it.",
                 flush=True,
             )
             openenv_server.serve(matches, listening)

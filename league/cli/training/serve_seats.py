@@ -96,19 +96,16 @@ def _check_begun(run_dir: Path, arguments: argparse.Namespace) -> None:
     if arguments.set or arguments.seed is not None:
         raise UsageError(
             f"{run_dir} continues with the configuration that it began with. Leave out --set and --seed, or start a "
-            "new "
-            "run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
+            "new run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )
     roles = load_run_config(run_dir).programs.roles
     if arguments.role and set(arguments.role) != set(roles):
         raise UsageError(
             f"{run_dir} began with programs.roles = {list(roles)}, and --role names {', '.join(arguments.role)}. "
-            "Leave "
-            "out --role, or start a new run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
+            "Leave out --role, or start a new run: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )
     if not roles:
         raise UsageError(
             f"{run_dir} is a run without programs: programs.roles is empty, and a run keeps its settings. Start a new "
-            ""
             "one: league lab serve-seats PRESET --role GAME/ROLE --run-dir DIR"
         )

@@ -102,7 +102,6 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
         if player in bound or player in config.policies:
             raise UsageError(
                 f"roles.player gives {name} to {player!r}, which is also the name of a policy of this run. Rename the "
-                ""
                 "policy; to let a policy of the run play a role, use roles.policy."
             )
         game = name.rpartition("/")[0]
@@ -122,8 +121,7 @@ def _check_distilling(config: RunConfig) -> None:
     if every % frozen:
         raise UsageError(
             f"distil_every = {every} is not a multiple of snapshot_every = {frozen}: a mixture changes when snapshots "
-            "are "
-            f"frozen. Set it to {max(every - every % frozen, frozen)}."
+            f"are frozen. Set it to {max(every - every % frozen, frozen)}."
         )
     if every and not config.engine.in_process:
         raise UsageError(
@@ -167,9 +165,8 @@ def _check_policies(config: RunConfig, bound: set[str]) -> None:
         if name in bound and not policy.bound:
             raise UsageError(
                 f"policies.{name}.league_role = {policy.league_role!r}, but a role is bound to {name}. Exploiters and "
-                ""
-                "partners take every seat and are bound to none: leave it out of roles.policy, or set "
-                "league_role = 'main'."
+                "partners take every seat and are bound to none: leave it out of roles.policy, or set league_role = "
+                "'main'."
             )
         if policy.held_out and not family("league_roles")[policy.league_role].cooperates:
             raise UsageError(

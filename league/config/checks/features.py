@@ -106,8 +106,7 @@ def check_discounts(config: RunConfig, game: str, roles: Sequence[Role]) -> None
             raise UsageError(
                 f"credit.{rule}.gamma = {gamma:g} of {game}/{role.name} discounts later rewards, and "
                 f"{' and '.join(on)} leaves the optimal policy unchanged only without a discount: what is paid back "
-                "later "
-                f"would count less. Set credit.{rule}.gamma = 1, or leave the other out."
+                f"later would count less. Set credit.{rule}.gamma = 1, or leave the other out."
             )
 
 
@@ -163,26 +162,22 @@ def check_curriculum(config: RunConfig, roles: Roles) -> None:
         if not math.isfinite(spec.max_return - spec.min_return):
             raise UsageError(
                 f"curriculum.matches = {settings.matches} judges games by where a return lies in their range, but "
-                "that "
-                f"of {game} is unbounded. Leave the game out, or set curriculum.matches = 0."
+                f"that of {game} is unbounded. Leave the game out, or set curriculum.matches = 0."
             )
         if settings.filter and game_config.every != 1:
             raise UsageError(
                 f"games.{game}.every = {game_config.every}, but the curriculum decides when a game is played. Leave "
-                "every "
-                "out, or set curriculum.filter = false."
+                "every out, or set curriculum.filter = false."
             )
     if settings.filter and config.branching.rule is not None:
         raise UsageError(
             f"branching.rule = {config.branching.rule!r} has a budget for each game's own matches, but the curriculum "
-            ""
             "gives one game's matches to another. Leave one of them out, or set curriculum.filter = false."
         )
     if 0 < settings.most_matches < (needed := matches_to_judge(config, roles)):
         raise UsageError(
             f"curriculum.most_matches = {settings.most_matches} is less than the {needed} matches that judge the "
-            "games "
-            "once. Raise it to that or more, or lower curriculum.matches."
+            "games once. Raise it to that or more, or lower curriculum.matches."
         )
 
 
@@ -210,19 +205,16 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
     if objective.distill and SELF in (teacher.player, *teacher.players.values()) and not teacher.sees:
         raise UsageError(
             "teacher 'self' is the policy in training, and would teach only what it replies anyway, unless it is "
-            "shown more. "
-            "Set teacher.sees, for example ['hidden'], or name another player."
+            "shown more. Set teacher.sees, for example ['hidden'], or name another player."
         )
     preferring = [name for name, loss in surrogates_of(config).items() if LossNeed.ADVANTAGES not in loss.needs]
     if objective.policy_gradient != 1.0 and preferring:
         raise UsageError(
             f"objective.policy_gradient = {objective.policy_gradient:g} weights advantages, but {preferring[0]} "
-            "prefers "
-            "one reply to another and has none. Set it to 1, or choose another objective.name."
+            "prefers one reply to another and has none. Set it to 1, or choose another objective.name."
         )
     if objective.policy_gradient == 0.0 and not (objective.distill or config.imitation.weight):
         raise UsageError(
             "objective.policy_gradient = 0 learns nothing from returns, and there is nothing else to learn from. Set "
-            "it "
-            "above 0, or give objective.distill or imitation.weight a value."
+            "it above 0, or give objective.distill or imitation.weight a value."
         )

@@ -24,9 +24,8 @@ def check_async_learners(config: RunConfig, bound: set[str]) -> None:
     if config.checkpoint_every > 1 and settings.streams:
         raise UsageError(
             f"checkpoint_every = {config.checkpoint_every}: a stream saves its state after every iteration, because a "
-            ""
-            "killed run replays lost matches with the weights that they had, and only saved states hold "
-            "every version of them. Set it to 1, or choose another async_learners.mode."
+            "killed run replays lost matches with the weights that they had, and only saved states hold every version "
+            "of them. Set it to 1, or choose another async_learners.mode."
         )
     if settings.processes == "none" and not settings.streams:
         if settings.max_staleness:
@@ -39,8 +38,7 @@ def check_async_learners(config: RunConfig, bound: set[str]) -> None:
     if config.league_roles and settings.processes != "none":
         raise UsageError(
             f"Exploiters and partners ({', '.join(sorted(config.league_roles))}) learn in the process that plays, "
-            "which "
-            "has the results of their matches. Leave them out, or set async_learners.processes = 'none'."
+            "which has the results of their matches. Leave them out, or set async_learners.processes = 'none'."
         )
     if config.matchmaking.response_from != "newest" and settings.processes != "none":
         raise UsageError(

@@ -145,8 +145,7 @@ def _game_before(episode: Episode) -> Game:
     if episode.children:
         raise UsageError(
             f"A match of {game.spec.name} with submatches was forfeited: what it had paid until then cannot be "
-            "recovered "
-            "from its record, so its price cannot be changed."
+            "recovered from its record, so its price cannot be changed."
         )
     play_again(game, episode)
     return game

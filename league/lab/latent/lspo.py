@@ -136,7 +136,6 @@ def _space(speaker: Player, learning: Mapping[str, Taught], settings: LatentConf
     if silent:
         raise UsageError(
             f"In {settings.matches} matches {silent[0]} said nothing legal, so there is nothing to cluster. First let "
-            ""
             "it learn to speak: league train, with a cold start."
         )
     embed = {role.name: _embedding(learning[role.policy], settings) for role in speaker.roles}

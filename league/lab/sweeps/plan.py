@@ -58,8 +58,7 @@ def plan_runs(
     if len(combinations) * len(seeds) > MOST_RUNS:
         raise UsageError(
             f"{len(combinations)} settings with {len(seeds)} seeds are {len(combinations) * len(seeds):,} runs; a "
-            "sweep "
-            f"has at most {MOST_RUNS:,}. Leave out seeds or values."
+            f"sweep has at most {MOST_RUNS:,}. Leave out seeds or values."
         )
     swept = [len(values) > 1 for values in choices]
     runs = []

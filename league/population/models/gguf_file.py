@@ -54,8 +54,7 @@ def read_facts(path: Path) -> GgufFacts:
     except _UNREADABLE as error:
         raise UsageError(
             f"{path} is not a complete GGUF file ({_first_line(error)}): it may be cut short, or another kind of "
-            "file. Download or "
-            "copy it again."
+            "file. Download or copy it again."
         ) from error
     readable = sorted(set(GGUF_CONFIG_MAPPING) - set(_NOT_MODELS))
     if architecture not in readable:

@@ -46,8 +46,7 @@ def check_cluster_plays(config: RunConfig, cluster: str) -> None:
     if config.beliefs.asked:
         raise UsageError(
             "[beliefs] asks players questions outside their matches, which engines on a cluster cannot answer. Train "
-            "without "
-            "--cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
+            "without --cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
         )
     if config.programs.roles:
         raise UsageError(

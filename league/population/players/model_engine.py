@@ -333,9 +333,7 @@ def _check_vllm_servers(config: RunConfig, policies: Iterable[str]) -> None:
         if whole:
             raise UsageError(
                 f"policies.{whole[0]}.weights = 'full', but a server run by others (engine.vllm_server.urls) only "
-                "takes "
-                "adapters. Set it to 'lora', or engine.vllm_server.urls = [], so that servers are started "
-                "here."
+                "takes adapters. Set it to 'lora', or engine.vllm_server.urls = [], so that servers are started here."
             )
         return
     require_engine("vllm", "engine.kind =")

@@ -203,8 +203,7 @@ def with_probes(player: Player) -> Player:
     if not any(probes):
         raise UsageError(
             f"--beliefs asks the probes of a role card, and the card of {player.spec.alias} has none. Choose a game "
-            "with "
-            "probes, such as hidden_roles or signalling, or a card with a [[probe]] table (league show docs "
+            "with probes, such as hidden_roles or signalling, or a card with a [[probe]] table (league show docs "
             "beliefs)."
         )
     roles = [

@@ -47,8 +47,7 @@ def open_remote(text: str, max_reply_tokens: int | None = None) -> OpenAIApi:
     if settings.shows_key:
         sys.stderr.write(
             f"league: {settings.url} receives the key in {settings.variable} over plain http, which every machine on "
-            "the "
-            "way can read. Use https, or an SSH tunnel to localhost.\n"
+            "the way can read. Use https, or an SSH tunnel to localhost.\n"
         )
     with ExitStack() as stack:
         engine = stack.enter_context(closing(OpenAIApi(settings)))

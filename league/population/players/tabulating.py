@@ -113,8 +113,7 @@ class PolicyReader:
             raise NotEnumerable(
                 f"No table can be made of {role.name} in {role.game}: what fills {{{written[0]}}} on its card is "
                 "written in each match, so a position alone does not determine what it sees. Play matches of it, or "
-                "fill the "
-                "slot by window."
+                "fill the slot by window."
             )
         return request_in(self._identity, role, game, self._rng)
 

@@ -139,8 +139,7 @@ def check_unused(run_dir: Path) -> None:
     if present:
         raise UsageError(
             f"{run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, or "
-            "continue "
-            f"that run: league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
+            f"continue that run: league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
         )
 
 

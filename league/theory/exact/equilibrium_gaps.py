@@ -166,8 +166,8 @@ def sequence_form_of(tables_PN: Tables) -> SequenceForm:
     if isinstance(form, PositionGraph):
         raise UsageError(
             f"The gain of deviating from a joint distribution in {form.game} is not computed: its positions are "
-            "enumerated as "
-            "boards, which do not show which of the mixed players made the moves before. Compare players by matches."
+            "enumerated as boards, which do not show which of the mixed players made the moves before. Compare "
+            "players by matches."
         )
     return form
 

@@ -15,8 +15,7 @@ DESCRIPTIONS: tuple[tuple[str, str], ...] = (
     (
         r".+/exploitability(_.+)?",
         "What a best response gains per seat against the newest policies, in the game's units. 0 is a Nash "
-        "equilibrium; "
-        "lower is better.",
+        "equilibrium; lower is better.",
     ),
     (r".+/distilled_kl", "KL of the distilled model to the mixture that it imitates, in nats. 0 means equal play."),
     (r".+/distilled_.+", "The same measure for the model that the mixture was distilled into."),

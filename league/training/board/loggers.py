@@ -301,8 +301,7 @@ class Loggers:
                 del self._opened[name]
                 self._warn(
                     f"The logger {name} failed {when} ({_in_a_line(error)}), and gets nothing more. The run "
-                    "continues; "
-                    "its own metrics.jsonl has everything."
+                    "continues; its own metrics.jsonl has everything."
                 )
 
 

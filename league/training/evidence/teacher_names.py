@@ -84,7 +84,6 @@ def _lasting(text: str, role: Role, to: str = "teach") -> str:
     if card.fixed:
         raise UsageError(
             f"{text} cannot {to} {role.game}/{role.name}: in that run the role was played by {card.policy}. Name that "
-            ""
             "player itself."
         )
     members = run.members(which, card.policy, role.game, role.seat)

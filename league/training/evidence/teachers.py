@@ -178,10 +178,8 @@ def _check_privileged(role: Role, sees: Sequence[str], models: bool, where: str)
     if sees and not seen(make_game(role.game), role.seat, sees):
         raise UsageError(
             f"teacher.sees = {list(sees)} shows {role.name} nothing more in {role.game}: there is no such "
-            "information, "
-            "or the game does not provide it (games.privileged). Leave the role out of "
-            "teacher.players, or "
-            "leave that out of teacher.sees."
+            "information, or the game does not provide it (games.privileged). Leave the role out of teacher.players, "
+            "or leave that out of teacher.sees."
         )
 
 

@@ -121,11 +121,9 @@ class FollowerProcesses:
         if size > 1 and config.async_learners.processes != "none":
             raise UsageError(
                 f"optimizer.processes = {size} lets processes make each update together, and async_learners.processes "
-                ""
                 "gives policies their own processes: they cannot be combined on one machine. Set "
-                "async_learners.processes = "
-                "'none', or optimizer.processes = 1, or play on a cluster (--cluster), where a learner may have "
-                "several."
+                "async_learners.processes = 'none', or optimizer.processes = 1, or play on a cluster (--cluster), "
+                "where a learner may have several."
             )
         self._processes: list[BaseProcess] = []
         self._learner: DataParallelLearner | None = None

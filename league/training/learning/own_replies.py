@@ -137,7 +137,6 @@ def balanced(replies: Sequence[OwnReply], seed: int) -> list[Example]:
 def _none_was_legal(config: RunConfig, role: Role, count: int) -> UsageError:
     return UsageError(
         f"None of the {count} replies of {config.model.source} as {role.game}/{role.name} is legal, so its cold start "
-        ""
         "has nothing to imitate. Let it draw more replies (cold_start.own_replies), show it more demonstrations "
         "(cold_start.demonstrations) or set roles.reply = 'choice', which masks what is illegal."
     )

@@ -35,7 +35,6 @@ class TrainerKind(Entry[MakeTrainer | None]):
         for what, instead in _not_through(config, roles) if self.make is not None else ():
             raise UsageError(
                 f"trainer.kind = {config.trainer.kind!r} trains remotely, from the log-probs of free replies' tokens, "
-                ""
                 f"but {what}. {instead}, or trainer.kind = 'torch'."
             )
         if self.check is not None:

@@ -193,8 +193,7 @@ def _check_policies_fit(old: RunContext, new: RunContext) -> None:
         if after.adapted and before.adapted and base_name(new.config, name) != base_name(old.config, name):
             raise UsageError(
                 f"policies.{name}.model shares its base, {base_name(old.config, name)}/, with others, and cannot "
-                "change "
-                "it alone. Set the device or type of all of them."
+                "change it alone. Set the device or type of all of them."
             )
         if any(getattr(after, key) != getattr(before, key) for key in ("weights", "rank", "alpha", "targets")):
             raise UsageError(

@@ -114,7 +114,6 @@ def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) ->
     tokens = min(optimizer.micro_batch_tokens, measured or optimizer.micro_batch_tokens)
     advice = [
         f"optimizer.micro_batch_tokens = {max(tokens // 2, 1)} (now {tokens}), which halves the memory of an update's "
-        ""
         "pass",
     ]
     if not optimizer.checkpointing and config.roles.reply == "free":

@@ -122,8 +122,7 @@ def check_never_trained(run_dir: Path) -> None:
     raise UsageError(
         f"{run_dir} has trained ({sign}), but {run_dir / STATE_FOLDER} holds no checkpoint to resume from. Restore "
         "that folder from a copy. Without it the snapshots still play, and the same run can be trained again in "
-        "another "
-        f"folder: league train {shlex.quote(str(run_dir / 'config.toml'))}"
+        f"another folder: league train {shlex.quote(str(run_dir / 'config.toml'))}"
     )
 
 
@@ -154,9 +153,8 @@ def _remedy(run_dir: Path) -> str:
         number = number_of(folder)
         return (
             f"Restore it from a copy, or continue from the checkpoint of iteration {number}; what cannot be rebuilt "
-            "is "
-            f"reported, and what is replaced is kept:\n"
-            f"  league train --resume --from {number} --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
+            f"is reported, and what is replaced is kept:\n  league train --resume --from {number} --run-dir "
+            f"{shlex.quote(str(run_dir))}{plugins.as_options()}"
         )
     return "Restore it from a copy: this run has no other state to continue from. Its snapshots still play."
 
