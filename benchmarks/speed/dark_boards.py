@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import subprocess
 import sys
-import tempfile
 import time
 from typing import Any
+
+from benchmarks.speed.timing import in_a_process
 
 GAMES = {  # and the published value to the first seat, and whether OpenSpiel's own figure can be had
     "dark_hex(num_rows=2,num_cols=2,gameversion=adh)": (None, True),
@@ -98,14 +97,8 @@ def main() -> None:
     if arguments.only:
         print(json.dumps(measured(arguments.only, arguments.seconds)))
         return
-    rows = []
-    for game in GAMES:
-        words = ["--only", game, "--seconds", str(arguments.seconds)]
-        with tempfile.TemporaryFile() as output:
-            command = [sys.executable, "-m", "benchmarks.speed.dark_boards", *words]
-            subprocess.run(command, stdout=output, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-            output.seek(0)
-            rows.append(json.loads(output.read()))
+    words = ["--seconds", str(arguments.seconds)]
+    rows = [in_a_process("benchmarks.speed.dark_boards", "--only", game, *words) for game in GAMES]
     print(json.dumps({"dark": {"rows": rows}}) if arguments.json else "\n".join(dark_lines({"rows": rows})))
 
 

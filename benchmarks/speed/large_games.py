@@ -17,18 +17,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import resource
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.speed.timing import in_a_process
 
 SYSTEMS = ("league", "cpp", "python")
 POKER = (
@@ -226,11 +224,7 @@ def large_lines(result: dict[str, Any]) -> list[str]:
 
 
 def _child(*words: str) -> Any:
-    command = [sys.executable, "-m", "benchmarks.speed.large_games", "--only", *words]
-    with tempfile.TemporaryFile() as output:
-        subprocess.run(command, stdout=output, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-        output.seek(0)
-        return json.loads(output.read())
+    return in_a_process("benchmarks.speed.large_games", "--only", *words)
 
 
 def main() -> None:

@@ -13,16 +13,16 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from benchmarks.speed.timing import in_a_process
 
 GAMES = (  # the model, the game, and after how many seconds it is cut off; 0: it is not
     ("pocket", "liars_dice(dice_sides=6,numdice=1)", 0.0),
@@ -128,11 +128,7 @@ def main() -> None:
     for model, game, most in GAMES:
         if model != "pocket" and not stored_model(model):
             continue
-        command = [sys.executable, "-m", "benchmarks.speed.large_models", "--only", model, game, str(most)]
-        with tempfile.TemporaryFile() as output:
-            subprocess.run(command, stdout=output, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-            output.seek(0)
-            rows.append(json.loads(output.read()))
+        rows.append(in_a_process("benchmarks.speed.large_models", "--only", model, game, str(most)))
     print(json.dumps({"models": {"rows": rows}}) if arguments.json else "\n".join(model_lines({"rows": rows})))
 
 

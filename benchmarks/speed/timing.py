@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 Figures = dict[str, dict[str, float]]  # min, median and max over the repeats, by what was measured
+
+
+def in_a_process(module: str, *words: str) -> Any:
+    """Return what a module prints as JSON in a process of its own, whose peak memory is its own too, on one thread."""
+    with tempfile.TemporaryFile() as output:
+        command = [sys.executable, "-m", module, *words]
+        subprocess.run(command, stdout=output, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        output.seek(0)
+        return json.loads(output.read())
 
 
 def process_rate(run: Callable[[], int]) -> float:

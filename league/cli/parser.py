@@ -143,6 +143,19 @@ def add_sampling_options(parser: Parser) -> None:
     )
 
 
+def add_until_options(parser: Parser, most: str) -> None:
+    """Add options for matches until they are decided; ``most`` says how many are played at most by default."""
+    parser.add_argument(
+        "--until", type=float, metavar="C", help="stop once it is decided with confidence C, such as 0.95"
+    )
+    parser.add_argument(
+        "--margin", type=float, metavar="M", help="with --until: being level within M, such as 0.02, also decides"
+    )
+    parser.add_argument(
+        "--at-most", type=COUNT, metavar="N", help=f"with --until: most matches to play (default: {most})"
+    )
+
+
 def add_game_option(parser: Parser) -> None:
     """Add ``--game``, which is required."""
     parser.add_argument("--game", required=True, help='a game\'s name, such as kuhn_poker or "kuhn_poker(players=3)"')

@@ -196,6 +196,11 @@ class TrainerConfig(Section):
     kind: TrainerName = Field("torch", description="torch: in the run's own processes; tinker: through the Tinker API")
     tinker: TinkerSettings = TinkerSettings()
 
+    @property
+    def learns_here(self) -> bool:
+        """Whether policies learn in the run's own processes, and not with a trainer elsewhere."""
+        return family("trainers")[self.kind].make is None
+
 
 class OptimizerConfig(Section):
     """The optimiser (AdamW)."""

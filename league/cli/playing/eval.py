@@ -21,7 +21,15 @@ from league.cli.formatting import (
     plain_table,
     print_usage,
 )
-from league.cli.parser import COUNT, PLAYERS, SEED, Parser, add_json_option, add_player_options
+from league.cli.parser import (
+    COUNT,
+    PLAYERS,
+    SEED,
+    Parser,
+    add_json_option,
+    add_player_options,
+    add_until_options,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,15 +58,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--matches", type=COUNT, metavar="N", help="at least this many a pairing (default: the suite's)"
     )
-    parser.add_argument(
-        "--until", type=float, metavar="C", help="stop once it is decided with confidence C, such as 0.95"
-    )
-    parser.add_argument(
-        "--margin", type=float, metavar="M", help="with --until: being level within M, such as 0.02, also decides"
-    )
-    parser.add_argument(
-        "--at-most", type=COUNT, metavar="N", help="with --until: most matches to play (default: the suite's)"
-    )
+    add_until_options(parser, most="the suite's")
     parser.add_argument("--seed", type=SEED, metavar="N", help="fixes all deals and draws (default: the suite's)")
     parser.add_argument("--run-dir", metavar="DIR", help="where to keep it (default: a new folder under evaluations/)")
     parser.add_argument("--dry-run", action="store_true", help="print what would be played, and stop")

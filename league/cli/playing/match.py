@@ -25,6 +25,7 @@ from league.cli.parser import (
     add_json_option,
     add_player_options,
     add_seed_option,
+    add_until_options,
 )
 
 if TYPE_CHECKING:
@@ -50,15 +51,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("players", nargs=2, metavar="PLAYER")
     add_game_option(parser)
     parser.add_argument("--matches", type=COUNT, metavar="N", help="at least this many (default: 400)")
-    parser.add_argument(
-        "--until", type=float, metavar="C", help="stop once it is decided with confidence C, such as 0.95"
-    )
-    parser.add_argument(
-        "--margin", type=float, metavar="M", help="with --until: being level within M, such as 0.02, also decides"
-    )
-    parser.add_argument(
-        "--at-most", type=COUNT, metavar="N", help="with --until: most matches to play (default: 20000)"
-    )
+    add_until_options(parser, most="20000")
     parser.add_argument(
         "--seatings", type=COUNT, metavar="N", help="play only the first N seatings of each deal (default: all)"
     )

@@ -43,26 +43,25 @@ def adaptation(
     if spec.seats < 2:
         raise UsageError(f"{spec.alias} has one seat, so that nobody is met there. Choose a game of two or more.")
     scheduled = schedule((player, stranger), matches, seed)
-    found: dict[int, tuple[list[float], list[int]]] = {number: ([], []) for number in sorted(set(rounds))}
-    most, paid = 1, [0.0]
-    for match, episode in zip(scheduled, play_scheduled((player, stranger), scheduled, on_match), strict=True):
-        for seat, side in enumerate(match.seating):
-            own = [turn.reward for turn in episode.turns if turn.seat == seat] if side == A else []
-            most, paid = max(most, len(own)), [min(paid[0], *own), max(paid[-1], *own)] if own else paid
-            for number, (rewards, deals) in found.items():
-                if number < len(own):
-                    rewards.append(own[number])
-                    deals.append(match.deal)
-    if missing := [number for number, (rewards, _) in found.items() if not rewards]:
-        reached = max((number for number in range(spec.max_turns) if number in found and found[number][0]), default=0)
+    played = [
+        (match.deal, [turn.reward for turn in episode.turns if turn.seat == seat])
+        for match, episode in zip(scheduled, play_scheduled((player, stranger), scheduled, on_match), strict=True)
+        for seat, side in enumerate(match.seating)
+        if side == A
+    ]
+    asked, most = sorted(set(rounds)), max(len(own) for _, own in played)
+    if missing := [number for number in asked if number >= most]:
+        reached = max((number for number in asked if number < most), default=0)
         raise UsageError(
             f"No match of {spec.alias} has a turn after {missing[0]} of the player's own; of those asked for, "
             f"{reached} is the last that is reached. Choose a game of more rounds, as signalling(rounds=9,form=1), or "
             "smaller --rounds."
         )
     # Of what one turn can pay only this is known: an equal share of the match's return, and what was seen.
-    bounds = min(spec.min_return / most, paid[0]), max(spec.max_return / most, paid[-1])
-    return [
-        Adaptation(player.label, number, clustered_mean(rewards, deals, bounds), len(rewards))
-        for number, (rewards, deals) in found.items()
-    ]
+    seen = [reward for _, own in played for reward in own]
+    bounds = min(spec.min_return / most, 0.0, *seen), max(spec.max_return / most, 0.0, *seen)
+    rows = []
+    for number in asked:
+        deals, rewards = zip(*[(deal, own[number]) for deal, own in played if number < len(own)], strict=True)
+        rows.append(Adaptation(player.label, number, clustered_mean(rewards, deals, bounds), len(rewards)))
+    return rows

@@ -90,8 +90,7 @@ def check_alarms(
     measured, ``POLICY/language_kl``; ``wins`` are the cycles of the snapshots of each game where they were compared.
     ``state`` is plain JSON data, empty at first.
     """
-    trainer = context.config.trainer
-    learns = "here" if trainer.kind == type(trainer)().kind else "elsewhere"  # the usual kind is no service
+    learns = "here" if context.config.trainer.learns_here else "elsewhere"
     watched = Watched(context.roles, context.config.alarms, trajectories, advantages, metrics, wins, learns)
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
     new_state, readings_of = State(), dict[Ledger, Readings]()

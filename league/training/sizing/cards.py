@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from games.common.registry import family
 from league.config import RunConfig
 from league.population.players.model_engine import ServerSpread, engine_kind
 
@@ -21,7 +20,7 @@ def split(config: RunConfig, count: int) -> tuple[int, int, bool]:
         learners = groups(config) * processes * cluster.learner_gpus
     else:
         engines, learners = spread.started * each, float(groups(config) * processes)
-    if not learns_here(config):
+    if not config.trainer.learns_here:
         return (count if engines else 0 if spread.given else 1), 0, not on_cluster(config)
     if spread.given and not on_cluster(config):
         return 0, min(processes, count), False
@@ -43,11 +42,6 @@ def spread_of(config: RunConfig) -> ServerSpread:
 def on_cluster(config: RunConfig) -> bool:
     """Return whether the cluster's tables give GPUs to engines."""
     return bool(config.cluster.engine_gpus)
-
-
-def learns_here(config: RunConfig) -> bool:
-    """Return whether policies learn on these cards, and not with a trainer elsewhere."""
-    return family("trainers")[config.trainer.kind].make is None
 
 
 def trained(config: RunConfig) -> list[str]:

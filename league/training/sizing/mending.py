@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from league.config import RunConfig
-from league.training.sizing.cards import learns_here, spread_of
+from league.training.sizing.cards import spread_of
 
 SMALL_PASS = 2048  # tokens
 MOST_PARALLEL = 8  # cards of an engine, as many as a machine has
@@ -22,7 +22,7 @@ class Mending(NamedTuple):
 def mendings_of(config: RunConfig) -> Iterator[Mending]:
     """Yield settings that take less memory, the ones that cost least first."""
     yield from _of_engines(config)
-    if learns_here(config):
+    if config.trainer.learns_here:
         yield from _of_learners(config)
         yield from _adapters(config)
 

@@ -27,7 +27,7 @@ from arena.roofline import (
 from games.registry import make_game
 from league.config import RunConfig
 from league.population.players.adapter_slots import BYTES, at_once, slots_of
-from league.training.sizing.cards import groups, learns_here, on_cluster, split, spread_of, trained
+from league.training.sizing.cards import groups, on_cluster, split, spread_of, trained
 from league.training.sizing.facts import ASSUMED_RATES, Gpus, Rates, this_machine
 from league.training.sizing.mending import mendings_of
 
@@ -135,7 +135,7 @@ class _Planner:
 
     def plan(self) -> RunPlan:
         """Return the plan."""
-        learner = self._learner() if learns_here(self._config) else self._copy()
+        learner = self._learner() if self._config.trainer.learns_here else self._copy()
         engine, replies, misfits = self._engine(learner.bytes)
         parts = [part for part in (engine, learner, self._driver()) if part.number]
         if learner.bytes > self._gpus.card.memory:
@@ -283,7 +283,7 @@ class _Planner:
         state = state_bytes(self._shape, rank=self._rank, bytes_each=self._bytes)
         if self._config.optimizer.sharded:
             state = float(self._bytes * self._shape.weights)
-        if not learns_here(self._config):
+        if not self._config.trainer.learns_here:
             adapter = MASTER_BYTES * self._shape.adapter_weights(self._rank or 0)
             state = float(self._bytes * self._shape.weights + adapter)
         away = self._moments() if self._config.optimizer.offload and self._learners and self._on_gpu else 0.0
@@ -436,7 +436,7 @@ def plan_here(config: RunConfig, shape: Shape) -> RunPlan | None:
     if card is None:
         return None
     cluster, processes = config.cluster, config.optimizer.processes
-    learners = groups(config) * processes if learns_here(config) else 0
+    learners = groups(config) * processes if config.trainer.learns_here else 0
     if on_cluster(config):
         asked = (cluster.engines or cluster.workers) * cluster.engine_gpus + learners * cluster.learner_gpus
     else:

@@ -2,10 +2,10 @@
 
 import itertools
 import math
-import random
 from statistics import fmean
 
 import pytest
+from support.matches.talking import finished
 from support.twins import brute_force, random_table
 
 from games.common.errors import UsageError
@@ -15,14 +15,6 @@ from league.theory.exact.exploitability import head_to_head, optimum
 
 SMALL = "odeen(pieces=1,experiments=2,form=1)"
 VALUES = (COLOURS[:2], SHAPES[:2])
-
-
-def finished(name, script, seed):
-    game = make_game(name)
-    game.reset(seed)
-    while game.to_act() is not None:
-        game.apply(game.scripts()[script](random.Random(seed)))
-    return game
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import random
 from statistics import fmean
 
 import pytest
+from support.matches.talking import finished
 from support.twins import brute_force, random_table
 
 from arena.records import MatchRequest
@@ -19,14 +20,6 @@ from roles.cards import load_roles
 
 SMALL = "twenty_questions(colours=2,kinds=2,questions=2,form=1)"
 VALUES = (COLOURS[:4], KINDS[:4])
-
-
-def finished(name, script, seed):
-    game = make_game(name)
-    game.reset(seed)
-    while game.to_act() is not None:
-        game.apply(game.scripts()[script](random.Random(seed)))
-    return game
 
 
 def test_a_question_tells_the_entropy_of_its_answer():

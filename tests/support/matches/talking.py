@@ -4,6 +4,7 @@ import copy
 import random
 import re
 
+from games.registry import make_game
 from games.spec import Choices, FreeText, GameSpec, Utility
 
 FORM = 'a number from 1 to 3 in your own words, such as "I take 2"'
@@ -14,6 +15,15 @@ def one_number(words):
     """Return the one number from 1 to 3 in the words, or None."""
     found = set(re.findall(r"\b[1-3]\b", words))
     return found.pop() if len(found) == 1 else None
+
+
+def finished(name, script, seed):
+    """Return a game that a script has played to its end."""
+    game = make_game(name)
+    game.reset(seed)
+    while game.to_act() is not None:
+        game.apply(game.scripts()[script](random.Random(seed)))
+    return game
 
 
 class Mute:
