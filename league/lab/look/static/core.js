@@ -47,8 +47,6 @@ const look = { views: {} };
     return { name: parts[0] || "curves", parts: parts.slice(1), query: Object.fromEntries(new URLSearchParams(query)) };
   };
   look.go = (parts, query = {}) => { location.hash = look.address(parts, query); };
-  // Changes the address of the present view without drawing it again, so that it can be sent as it is.
-  look.mark = (parts, query = {}) => { history.replaceState(null, "", look.address(parts, query)); };
 
   look.say = (text) => { document.getElementById("say").textContent = text; };
 

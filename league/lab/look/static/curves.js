@@ -26,7 +26,7 @@
     return details;
   };
 
-  look.views.curves = async (main, { query }) => {
+  look.views.curves = async (main, { query, mark }) => {
     const run = await look.ask("overview");
     const finder = h("input", { type: "search", placeholder: "find a curve: exploitability, entropy …", "aria-label": "Find a curve", value: query.find || "", "data-find": true });
     const groups = h("div", {});
@@ -34,7 +34,7 @@
       const words = finder.value.toLowerCase().split(/\s+/).filter(Boolean);
       const fits = run.groups.map((each) => ({ ...each, charts: each.charts.filter((row) => words.every((word) => row.name.toLowerCase().includes(word) || row.lines.some((name) => name.toLowerCase().includes(word)))) }));
       look.clear(groups, fits.filter((each) => each.charts.length).map((each) => group(each, run.points, words.length ? each.charts.length <= 24 : !each.folded)));
-      look.mark(["curves"], { find: finder.value });
+      mark(["curves"], { find: finder.value });
     };
     finder.addEventListener("input", () => { clearTimeout(finder.waits); finder.waits = setTimeout(draw, 150); });
     look.clear(main,

@@ -6,15 +6,24 @@
   const PLACES = [["c", ["curves"], "Curves"], ["w", ["matrix"], "Who beats whom"], ["s", ["tree"], "Snapshots"], ["t", ["strategy"], "Strategies"], ["m", ["matches"], "Matches"], ["a", ["ask"], "Ask it"]];
   const LIVE = ["curves", "iteration", "tree", "matches"]; // views that are drawn again when the run has gone on
   const KEYS = [["? ", "this list"], ["/", "to what can be searched"], ["j k", "next and previous row of a list"], ["Enter", "open"], ["← →", "back and on: turns, iterations, snapshots; in a chart its points"], ["Home End", "first turn, the end"], ["v", "whose eyes a match is seen with"], ["o", "what tokens are coloured by"], ["Alt ←", "to the view before"], ...PLACES.map(([key, , name]) => [key, name])];
-  let serial = 0;
+  let serial = 0, address = null; // of the view that is shown or on its way
+
+  // Returns how a view changes its own address without being drawn again, so that it can be sent as it is. Where another
+  // view was asked for meanwhile, even if its drawing has not begun, the address is no longer this one's to change.
+  const marker = (own) => (parts, query = {}) => {
+    if (own !== serial || location.hash !== address) { return; }
+    history.replaceState(null, "", look.address(parts, query));
+    address = location.hash;
+  };
 
   const draw = async (focus) => {
     const place = look.where(), view = look.views[place.name], own = (serial += 1);
+    address = location.hash;
     document.querySelectorAll("#places a").forEach((link) => { link.toggleAttribute("aria-current", link.dataset.view === place.name); });
     const fresh = h("div", {});
     try {
       if (!view) { throw new Error(`There is no view ${place.name}.`); }
-      await view(fresh, place);
+      await view(fresh, { ...place, mark: marker(own) });
     } catch (error) {
       look.clear(fresh, h("h1", { tabindex: "-1" }, "Not here"), h("p", { class: "wrong" }, error.message));
     }

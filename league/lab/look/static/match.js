@@ -83,13 +83,13 @@
     if (!over) { look.tokens(tokens, { at: state.at, index: state.index, path: match.path, turn: step + 1 }, turn, state); }
   };
 
-  look.views.match = async (main, { parts, query }) => {
+  look.views.match = async (main, { parts, query, mark }) => {
     const [at, index, path = ""] = parts;
     const match = await look.ask("match", { at, index, path });
     const state = { match, at, index, eyes: query.see || "all", step: 0, overlay: query.overlay || "logprob", place: h("div", { class: "step" }) };
     const draw = () => {
       oneStep(state, go, draw);
-      look.mark(["match", at, index, ...(path ? [path] : [])], { step: state.step + 1, see: state.eyes === "all" ? "" : state.eyes, overlay: state.overlay === "logprob" ? "" : state.overlay });
+      mark(["match", at, index, ...(path ? [path] : [])], { step: state.step + 1, see: state.eyes === "all" ? "" : state.eyes, overlay: state.overlay === "logprob" ? "" : state.overlay });
     };
     const go = (to) => { state.step = Math.max(0, Math.min(match.steps.length, to)); draw(); look.say(state.step < match.steps.length ? `turn ${state.step + 1}: ${match.steps[state.step].role} ${played(match.steps[state.step])}` : "the end"); };
     state.step = Math.max(0, Math.min(match.steps.length, Number(query.step || 1) - 1));

@@ -20,7 +20,7 @@
       })));
   };
 
-  look.views.strategy = async (main, { parts, query }) => {
+  look.views.strategy = async (main, { parts, query, mark }) => {
     const overview = await look.ask("overview");
     const game = parts[0] || overview.games[0];
     const state = { find: query.find || "", policy: query.policy || "" };
@@ -30,7 +30,7 @@
         const found = look.alone ? searched(await look.ask("states", { game, find: "", policy: "" }), state.find) : await look.ask("states", { game, ...state });
         look.clear(place, found.states.map((each) => chart(each, found)));
         count.textContent = `${found.total} of ${found.all} information states; ${found.players.length} line-ups from ${found.players[0]} to ${found.players[found.players.length - 1]}.`;
-        look.mark(["strategy", game], state);
+        mark(["strategy", game], state);
         return found;
       } catch (error) { look.clear(place, h("p", { class: "wrong" }, error.message)); return null; }
     };

@@ -288,6 +288,32 @@ def test_one_file_is_walked_without_a_network(browser, made_run, tmp_path):
         page.get_by_text("The whole run is shown by: league look RUN").wait_for()
 
 
+SLOW = """async ([late, [first, second]]) => {
+    const ask = look.ask, ready = await ask("overview");
+    let release;
+    look.ask = (view, query) => (view === "overview" ? new Promise((answer) => { release = () => answer(ready); }) : ask(view, query));
+    const turn = () => new Promise((done) => { setTimeout(done, 0); });
+    location.hash = first;
+    while (!release) { await turn(); }
+    location.hash = second;
+    while (late && !document.querySelector("main h1")?.textContent.startsWith("Matches that")) { await turn(); }
+    release();
+}"""
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before-it-begins", "after-it-stands"])
+@pytest.mark.parametrize("first", ["#/curves?find=a", "#/strategy/kuhn_poker"])
+def test_a_view_that_comes_late_does_not_take_the_address_of_the_next(browser, served, first, late):
+    """Its answer comes after somebody went on, before the browser tells of the new address or when that view stands."""
+    with browser.open(f"{served.address}#/matrix/kuhn_poker") as page:
+        page.locator("table.matrix").first.wait_for()
+        page.evaluate(SLOW, [late, [first, "#/matches"]])
+        seen(page, "Matches that")
+        page.wait_for_timeout(300)
+        assert page.evaluate("location.hash") == "#/matches"
+        seen(page, "Matches that")
+
+
 def test_hostile_texts_stay_texts(browser, tmp_path):
     """In names of players and roles, in replies, observations, forms and outcomes; on the server and in a file."""
     run = tmp_path / "<b>run"
