@@ -86,7 +86,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("retries-sums", "retries-find_number"), "benchmarks.studies.language.retries")
     | {"lspo": "benchmarks.studies.language.lspo"}
     | dict.fromkeys(
-        ("selection-kuhn", "selection-sums", "selection-programs", "selection-find_number"),
+        ("selection-kuhn", "selection-smol", "selection-sums", "selection-programs", "selection-find_number"),
         "benchmarks.studies.selection",
     )
     | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")

@@ -4,10 +4,10 @@
 
 `selection-sums` learns sums in base 3 from nothing, `selection-programs` programs and `selection-find_number` numbers
 by their instructions, both from a model that has seen solutions, `selection-kuhn` Kuhn poker with free replies, where
-an illegal one is refused twice before it forfeits the match. All learn by `grpo` in groups of eight. The default's end
-is its seed's mean over the last five iterations: of the return in tasks, of legal replies in Kuhn. A run that does not
-get there in the window of five counts all its matches and one iteration's more. With --keep, an interrupted study
-continues.
+an illegal one is refused twice before it forfeits the match, and `selection-smol` the same with SmolLM2-135M. All
+learn by `grpo` in groups of eight. The default's end is its seed's mean over the last five iterations: of the return in
+tasks, of legal replies in Kuhn. A run that does not get there in the window of five counts all its matches and one
+iteration's more. With --keep, an interrupted study continues.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ GROUPS = {
     "spread, half": rules("spread", spread={"share": 0.5}),
     "stratified by outcome": rules("stratified", stratified={"by": ["role", "outcome"], "weights": "equal"}),
 }
+REFUSED = {"refused at -1": rules("refused", refused={"advantage": -1.0})}
 REPLAYED = {  # what older weights drew differs from what the learner would draw: that is no fault of the engine
     "objective": COMMON["objective"] | {"truncate": 2.0},
     "optimizer": COMMON["optimizer"] | {"max_gap": 1.0},
@@ -61,6 +62,23 @@ KUHN = {
     "objective": COMMON["objective"] | {"entropy": 0.0},
     "optimizer": COMMON["optimizer"] | {"learning_rate": 5e-4},
     "alarms": {"stop": []},
+}
+SMOL = KUHN | {  # warm enough that a fifth of the first replies are refused
+    "games": {"kuhn_poker": {"matches": 32}},
+    "iterations": 6,
+    "snapshot_every": 6,
+    "model": {"source": "smollm2-135m"},
+    "policies": {"main": {"weights": "lora", "rank": 16}},
+    "roles": KUHN["roles"] | {"max_reply_tokens": 8},
+    "cold_start": {
+        "matches": 50,
+        "own_replies": 8,
+        "demonstrations": 2,
+        "steps": 6,
+        "batch_size": 128,
+        "learning_rate": 1e-3,
+    },
+    "optimizer": COMMON["optimizer"] | {"learning_rate": 2e-4, "micro_batch_tokens": 0},
 }
 STUDIES = {
     "selection-sums": Study(
@@ -98,12 +116,13 @@ STUDIES = {
         True,
         {
             "refused left out": rules("refused"),
-            "refused at -1": rules("refused", refused={"advantage": -1.0}),
+            **REFUSED,
             "eligible": rules("eligible"),
             "steps": rules("steps"),
             "fewest errors": rules("fewest_errors"),
         },
     ),
+    "selection-smol": Study("kuhn_poker", SMOL, "illegal_rate", True, REFUSED | {"steps": rules("steps")}),
 }
 COLUMNS = {
     "end": "at its end",
@@ -158,8 +177,9 @@ def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) ->
     conditions: dict[str, dict[str, Any]] = {DEFAULT: {}} | chosen.conditions
     configs = {name: load_settings(tomli_w.dumps(common | own)) for name, own in conditions.items()}
     runs = measure_runs(configs, seeds, measure, keep / "runs", workers)
+    matches = common["games"][chosen.game]["matches"]
     table = {
-        "game": f"{chosen.game}, {SHORT['iterations']} iterations of 64 matches",
+        "game": f"{chosen.game}, {common['iterations']} iterations of {matches} matches",
         "figure": "matches until the default's end is reached",
         "less_is_better": True,
         "columns": COLUMNS,
