@@ -1,11 +1,12 @@
-"""The forward pass of a small model as ``transformers`` computes it, bit for bit, in a third of the calls.
+"""The forward pass of a small model as ``transformers`` computes it, in a third of the calls.
 
 Products of a pocket model take microseconds, and the modules, masks and hooks around them as long again. Here a layer
-is a few lines on its weights. Each number is computed by the same sum as in ``transformers``, whose modules hold the
-weights: what is trained, saved and copied is theirs. (One product for q, k and v, or for gate and up, was tried: it
-takes as long as two or three.)
+is a few lines on its weights, which modules of ``transformers`` hold: what is trained, saved and copied is theirs. (One
+product for q, k and v, or for gate and up, was tried: it takes as long as two or three.)
 
-A prefix of which only keys and values are needed ends with those of its last layer.
+Of the last layer only what is read is computed: the positions whose logits are kept, and the keys and values of the
+others; of a prefix nothing but those. For a pocket model, which has two layers, that is a third less. Where all
+positions are kept, logits have the bits of ``transformers``; else their last may differ, by products of another shape.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding, linear, silu
 
 from arena.lm.attention.prefix_attention import KeysValues, attend_as
@@ -70,45 +72,84 @@ class PlainPass:
         """
         if only_keys:
             positions = torch.arange(input_ids.shape[1])[None]
-            return self._layers(input_ids, positions, None, None, ends_with_keys=True)[1]
+            return self._layers(input_ids, positions, None, None, 0)[1]
         mask, prefix = inputs.get("attention_mask"), inputs.get("shared_prefix")
-        states, _ = self._layers(input_ids, inputs["position_ids"], mask, prefix, ends_with_keys=False)
-        return Output(self._model.lm_head(states[:, -inputs["logits_to_keep"] :]))
+        states, _ = self._layers(input_ids, inputs["position_ids"], mask, prefix, inputs["logits_to_keep"])
+        return Output(self._model.lm_head(states))
 
     def _layers(
-        self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, *, ends_with_keys: bool
+        self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, keep: int
     ) -> tuple[Tensor, KeysValues]:
+        """Return the states at the last ``keep`` positions; with 0, keys and values instead."""
         model, kept = self._model.model, []
         states = embedding(ids, model.embed_tokens.weight, model.embed_tokens.padding_idx)
         cos, sin = _rotation(positions, model.rotary_emb)
         allowed, last = None if mask is None else _causal(mask), len(model.layers) - 1
         for number, layer in enumerate(model.layers):
             inner, attention = _normed(states, layer.input_layernorm), layer.self_attn
-            query, key, value = _projected(inner, attention)
-            query, key = query * cos + _turned(query) * sin, key * cos + _turned(key) * sin
-            if ends_with_keys:
+            key = _turned(_heads(inner, attention.k_proj, attention.k_norm, attention.head_dim), cos, sin)
+            value = linear(inner, attention.v_proj.weight).view(*ids.shape, -1, attention.head_dim).transpose(1, 2)
+            if not keep:
                 kept.append((key, value))
-                if number == last:
+            if number == last:
+                if not keep:
                     break
+                if keep < ids.shape[1]:  # nothing reads what this layer makes of the other positions
+                    allowed = _rows(allowed, ids.shape[1], keep, prefix)
+                    inner = inner[:, -keep:].clone(memory_format=torch.contiguous_format)
+                    states, cos, sin = states[:, -keep:], cos[:, :, -keep:], sin[:, :, -keep:]
+            query = _turned(_heads(inner, attention.q_proj, attention.q_norm, attention.head_dim), cos, sin)
             mixed = attend_as(attention, query, key, value, allowed, prefix)
-            states = states + linear(mixed.reshape(*ids.shape, -1), attention.o_proj.weight)
+            states = states + linear(mixed.flatten(2), attention.o_proj.weight)
             states = states + _mlp(_normed(states, layer.post_attention_layernorm), layer.mlp)
-        return (states if ends_with_keys else _normed(states, model.norm)), kept
+        return (_normed(states, model.norm) if keep else states), kept
 
 
 def _normed(states: Tensor, norm: Any) -> Tensor:
-    scale = torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
-    weight: Tensor = norm.weight
-    return weight * (states * scale)
+    normed: Tensor = _Norm.apply(states, norm.weight, norm.variance_epsilon)  # type: ignore[no-untyped-call]
+    return normed
 
 
-def _projected(states: Tensor, attention: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries [N, H, S, D], keys and values [N, G, S, D], before their positions are turned in."""
-    shape = (*states.shape[:-1], -1, attention.head_dim)
-    projections = attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight
-    query, key, value = [linear(states, weight).view(shape) for weight in projections]
-    query, key = _normed(query, attention.q_norm), _normed(key, attention.k_norm)
-    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+class _Norm(torch.autograd.Function):
+    """Division by the root of the mean square, times weights [D]: what autograd computes, in half of the passes."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        scale = torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
+        unit = states * scale
+        ctx.save_for_backward(unit, scale, weight)
+        return weight * unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        unit, scale, weight = ctx.saved_tensors
+        by_weight = gradient * unit
+        along = (by_weight @ weight / -weight.shape[0]).unsqueeze(-1)
+        of_states = (gradient * weight).addcmul_(unit, along).mul_(scale)
+        return of_states, by_weight.flatten(0, -2).sum(0), None
+
+
+class _Turn(torch.autograd.Function):
+    """Rotation of the halves of each head's numbers by positions' angles (Su et al., arXiv 2104.09864)."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        first, second = states.chunk(2, -1)
+        return states * cos + torch.cat((-second, first), -1) * sin
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.saved_tensors  # angles are the same in both halves
+        first, second = gradient.chunk(2, -1)
+        return torch.addcmul(gradient * cos, torch.cat((second, -first), -1), sin), None, None
+
+
+def _heads(states: Tensor, projection: Any, norm: Any, width: int) -> Tensor:
+    """Return queries or keys by head, before their positions are turned in.  # [N, H or G, S, D]"""
+    return _normed(linear(states, projection.weight).view(*states.shape[:-1], -1, width), norm).transpose(1, 2)
 
 
 def _mlp(states: Tensor, mlp: Any) -> Tensor:
@@ -124,12 +165,19 @@ def _rotation(positions: Tensor, rotary: Any) -> tuple[Tensor, Tensor]:
     return angles.cos() * rotary.attention_scaling, angles.sin() * rotary.attention_scaling
 
 
-def _turned(states: Tensor) -> Tensor:
-    first, second = states.chunk(2, -1)
-    return torch.cat((-second, first), -1)
+def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    turned: Tensor = _Turn.apply(states, cos, sin)  # type: ignore[no-untyped-call]
+    return turned
 
 
 def _causal(mask: Tensor) -> Tensor:
     """Return which keys each query sees: none after it, and no padding.  # [N, 1, S, S]"""
     length = mask.shape[1]
     return torch.ones(length, length, dtype=torch.bool).tril() & mask.bool()[:, None, None]
+
+
+def _rows(allowed: Tensor | None, length: int, keep: int, prefix: KeysValues | None) -> Tensor | None:
+    """Return which keys the last queries see; None where attention takes them for the last without being told."""
+    if allowed is not None:
+        return allowed[:, :, -keep:]
+    return None if keep == 1 or prefix else torch.ones(length, length, dtype=torch.bool).tril()[-keep:]
