@@ -160,9 +160,9 @@ def _wait_for_next_name(folder: Path) -> None:
 
 def _tables_of_checksums() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the remainders of all bytes, and of all pairs of bytes, by the polynomial of CRC-32C (Castagnoli)."""
-    table = np.arange(256, dtype=np.uint32)
+    table: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        table = table >> 1 ^ np.where(table & 1, np.uint32(0x82F63B78), np.uint32(0))
+        table = table >> 1 ^ (table & 1) * np.uint32(0x82F63B78)
     pairs = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(2):
         pairs = table[pairs & 0xFF] ^ pairs >> 8
