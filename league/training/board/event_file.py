@@ -162,10 +162,10 @@ def _tables_of_checksums() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the remainders of all bytes, and of all pairs of bytes, by the polynomial of CRC-32C (Castagnoli)."""
     table: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        table = table >> 1 ^ (table & 1) * np.uint32(0x82F63B78)
+        table = table >> np.uint32(1) ^ (table & np.uint32(1)) * np.uint32(0x82F63B78)
     pairs = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(2):
-        pairs = table[pairs & 0xFF] ^ pairs >> 8
+        pairs = table[pairs & 0xFF] ^ pairs >> np.uint32(8)
     return tuple(table.tolist()), tuple(pairs.tolist())
 
 
