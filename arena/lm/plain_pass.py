@@ -5,8 +5,9 @@ is a few lines on its weights, which modules of ``transformers`` hold: what is t
 product for q, k and v, or for gate and up, was tried: it takes as long as two or three.)
 
 Of the last layer only what is read is computed: the positions whose logits are kept, and the keys and values of the
-others; of a prefix nothing but those. For a pocket model, which has two layers, that is a third less. Where all
-positions are kept, logits have the bits of ``transformers``; else their last may differ, by products of another shape.
+others; of a prefix nothing but those. For a pocket model, which has two layers, that is a third less. And what several
+rows begin with, as boards of the same first moves, is computed once in a large pass. Where all positions of a small one
+are kept, logits have the bits of ``transformers``; else their last may differ, by products of another shape.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -25,6 +27,8 @@ _OF_KEYS = {"input_ids", "only_keys"}
 _INPUTS = frozenset(
     ("input_ids", "attention_mask", "position_ids", "logits_to_keep", "past_key_values", "use_cache", "shared_prefix")
 )
+LEAST_SHARED = 256  # tokens of a pass, of which it is looked for those that rows share
+MOST_DIFFERENT = 0.85  # of all tokens, as a share: of more, gathering takes longer than what it saves
 MOST_WIDTH = 512  # of hidden states, from which the products take so long that the calls do not matter
 
 
@@ -80,29 +84,76 @@ class PlainPass:
     def _layers(
         self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, keep: int
     ) -> tuple[Tensor, KeysValues]:
-        """Return the states at the last ``keep`` positions; with 0, keys and values instead."""
+        """Return the states at the last ``keep`` positions; with 0, keys and values instead.
+
+        Between attentions, tokens that several rows begin with are computed once.
+        """
         model, kept = self._model.model, []
-        states = embedding(ids, model.embed_tokens.weight, model.embed_tokens.padding_idx)
-        cos, sin = _rotation(positions, model.rotary_emb)
+        (rows, length), tree = ids.shape, _Tree.of(ids, mask)
+        tokens, places = tree.once(ids.flatten()), tree.once(positions.expand(rows, length).flatten())
+        states = embedding(tokens, model.embed_tokens.weight, model.embed_tokens.padding_idx)  # [T, H]
+        cos, sin = _rotation(places, model.rotary_emb)
         allowed, last = None if mask is None else _causal(mask), len(model.layers) - 1
         for number, layer in enumerate(model.layers):
             inner, attention = _normed(states, layer.input_layernorm), layer.self_attn
-            key = _turned(_heads(inner, attention.k_proj, attention.k_norm, attention.head_dim), cos, sin)
-            value = linear(inner, attention.v_proj.weight).view(*ids.shape, -1, attention.head_dim).transpose(1, 2)
+            width = attention.head_dim
+            key = _turned(_heads(inner, attention.k_proj, attention.k_norm, width), cos, sin)
+            value = linear(inner, attention.v_proj.weight).unflatten(-1, (-1, width))
+            key, value = (tree.spread(part).unflatten(0, (rows, length)).transpose(1, 2) for part in (key, value))
             if not keep:
                 kept.append((key, value))
-            if number == last:
-                if not keep:
+                if number == last:
                     break
-                if keep < ids.shape[1]:  # nothing reads what this layer makes of the other positions
-                    allowed = _rows(allowed, ids.shape[1], keep, prefix)
-                    inner = inner[:, -keep:].clone(memory_format=torch.contiguous_format)
-                    states, cos, sin = states[:, -keep:], cos[:, :, -keep:], sin[:, :, -keep:]
-            query = _turned(_heads(inner, attention.q_proj, attention.q_norm, attention.head_dim), cos, sin)
-            mixed = attend_as(attention, query, key, value, allowed, prefix)
-            states = states + linear(mixed.flatten(2), attention.o_proj.weight)
+            if number == last:  # nothing reads what this layer makes of other positions
+                allowed = allowed if keep == length else _rows(allowed, length, keep, prefix)
+                inner, states, cos, sin = (_last(tree.spread(part), rows, keep) for part in (inner, states, cos, sin))
+                length, tree = keep, _Tree(None, None)
+            query = _turned(_heads(inner, attention.q_proj, attention.q_norm, width), cos, sin)
+            query = tree.spread(query).unflatten(0, (rows, length)).transpose(1, 2)
+            mixed = attend_as(attention, query, key, value, allowed, prefix).reshape(rows * length, -1)
+            states = states + linear(tree.once(mixed), attention.o_proj.weight)
             states = states + _mlp(_normed(states, layer.post_attention_layernorm), layer.mlp)
-        return (_normed(states, model.norm) if keep else states), kept
+        return (_normed(states, model.norm) if keep else states).unflatten(0, (rows, length)), kept
+
+
+class _Tree(NamedTuple):
+    """Rows [N, S] of tokens, of which T differ in what is read up to them; None: all do."""
+
+    first: Tensor | None  # where each stands first  # [T]
+    node: Tensor | None  # which one stands at each place  # [N S]
+
+    @classmethod
+    def of(cls, ids: Tensor, mask: Tensor | None) -> _Tree:
+        """Return the tree of rows, or none where it would save too little."""
+        rows, length = ids.shape
+        if ids.numel() < LEAST_SHARED:
+            return cls(None, None)
+        columns = (ids if mask is None else torch.where(mask.bool(), ids, -1)).numpy()
+        before, firsts, nodes, number = np.zeros(rows, np.int64), [], [], 0
+        for column in range(length):
+            pairs = before * (1 << 32) + columns[:, column] + 1
+            _, starts, before = np.unique(pairs, return_index=True, return_inverse=True)
+            nodes.append(before + number)
+            firsts.append(starts * length + column)
+            number += len(starts)
+        first = np.concatenate(firsts)
+        if len(first) > MOST_DIFFERENT * ids.numel():
+            return cls(None, None)
+        return cls(torch.from_numpy(first), torch.from_numpy(np.stack(nodes, 1).reshape(-1)))
+
+    def once(self, values: Tensor) -> Tensor:
+        """Return of values at all places those at which a token stands first.  # [N S, ...] -> [T, ...]"""
+        return values if self.first is None else values.index_select(0, self.first)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Return each token's value at all of its places.  # [T, ...] -> [N S, ...]"""
+        return values if self.node is None else values.index_select(0, self.node)
+
+
+def _last(values: Tensor, rows: int, keep: int) -> Tensor:
+    """Return the values of each row's last places.  # [N S, ...] -> [N keep, ...]"""
+    last: Tensor = values.unflatten(0, (rows, -1))[:, -keep:].flatten(0, 1)
+    return last
 
 
 def _normed(states: Tensor, norm: Any) -> Tensor:
@@ -148,8 +199,8 @@ class _Turn(torch.autograd.Function):
 
 
 def _heads(states: Tensor, projection: Any, norm: Any, width: int) -> Tensor:
-    """Return queries or keys by head, before their positions are turned in.  # [N, H or G, S, D]"""
-    return _normed(linear(states, projection.weight).view(*states.shape[:-1], -1, width), norm).transpose(1, 2)
+    """Return queries or keys by head, before their positions are turned in.  # [T, H or G, D]"""
+    return _normed(linear(states, projection.weight).unflatten(-1, (-1, width)), norm)
 
 
 def _mlp(states: Tensor, mlp: Any) -> Tensor:
@@ -159,7 +210,7 @@ def _mlp(states: Tensor, mlp: Any) -> Tensor:
 
 @torch.no_grad()
 def _rotation(positions: Tensor, rotary: Any) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines of positions [N, S].  # [N, 1, S, D] each"""
+    """Return the cosines and sines of positions [T].  # [T, 1, D] each"""
     angles = positions[..., None].float() * rotary.inv_freq
     angles = torch.cat((angles, angles), -1)[:, None]
     return angles.cos() * rotary.attention_scaling, angles.sin() * rotary.attention_scaling
