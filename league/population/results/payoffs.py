@@ -24,7 +24,6 @@ from arena.records import Episode
 from league.population.results.payoff_cell import PayoffCell
 from league.theory.statistics import Estimate, student_quantile, wilson
 
-
 _sums_of = attrgetter(*(field.name for field in fields(PayoffCell)))  # ten times as fast as ``astuple``
 
 
