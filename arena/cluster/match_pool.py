@@ -66,6 +66,7 @@ class _Job:
     """Matches that one call of ``play`` or ``flow`` asked for."""
 
     weights_of: Callable[[frozenset[str]], Mapping[str, Any]]
+    ends: bool  # with what waits; False: more may come
     waiting: deque[MatchChunk] = field(default_factory=deque)
     deaths: Counter[int] = field(default_factory=Counter)  # of processes, by chunk
     ended: dict[int, list[Episode]] = field(default_factory=dict)  # by chunk
@@ -121,7 +122,7 @@ class MatchPool:
         )
         size = self._chunk_size or max(-(-len(requests) // parts), MIN_CHUNK_SIZE)
         chunks = split([requests[place] for place in order], size)
-        job = _Job(lambda players: weights, deque(chunks))
+        job = _Job(lambda players: weights, True, deque(chunks))
         for group in self._groups:
             group.ping()
         try:
@@ -141,7 +142,7 @@ class MatchPool:
         The iterator may be exhausted for a time; this one ends when no chunk is under way and none can begin.
         ``weights_of`` returns what ``play`` gets as weights, for some players. Raises as ``play``.
         """
-        job, numbers, size = _Job(weights_of), count(), self._chunk_size or FLOWING_CHUNK
+        job, numbers, size = _Job(weights_of, False), count(), self._chunk_size or FLOWING_CHUNK
         for group in self._groups:
             group.ping()
         try:
@@ -191,11 +192,16 @@ class MatchPool:
             group.stop()
 
     def _assign(self, job: _Job) -> None:
-        """Give the next chunks to workers that take one, the idle ones first, as long as engines have room."""
+        """Give the next chunks to workers that take one, the idle ones first, as long as engines have room.
+
+        One that is busy takes no other chunk while a worker has not answered yet, nor of the last chunks of a job, as
+        many as there are workers: each of those is for who is idle first.
+        """
         if self._remote_players is not None and not self._remote_players.ready:
             return
         waiting, deaths = job.waiting, job.deaths
-        for calls, number in product(range(self._workers.spec.calls), self._workers.ready):
+        most = 1 if self._workers.pings else self._workers.spec.calls
+        for calls, number in product(range(most), self._workers.ready):
             if not waiting:
                 return
             engine = self._free_engine()
@@ -204,6 +210,8 @@ class MatchPool:
             chunk, worker = self._next_chunk(waiting, number if engine is None else engine), self._workers[number]
             present = [one.chunk for one in self._assigned.values() if one.worker_id.number == number]
             if len(present) > calls or (present and any(deaths.get(c.number) for c in (chunk, *present))):
+                continue
+            if present and job.ends and len(waiting) < len(self._workers):
                 continue
             waiting.remove(chunk)
             engine_handle = None if engine is None or self._engines is None else self._engines[engine].handle

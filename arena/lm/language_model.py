@@ -93,7 +93,11 @@ class LanguageModel(ChatTokenizer):
 
         Raises UsageError, with the folder named, for weights of another shape.
         """
-        model = self.copy().model.requires_grad_(False)
+        self._check_no_adapters()
+        empty = {
+            id(weight): Parameter(torch.empty_like(weight), requires_grad=False) for weight in self.model.parameters()
+        }
+        model = copy.deepcopy(self.model, empty)  # without the weights, whose place others take
         weights: dict[str, Tensor] = {}
         for path in sorted(folder.glob("*.safetensors")):
             weights |= load_file(path)

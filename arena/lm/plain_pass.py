@@ -1,11 +1,13 @@
-"""The forward pass of a small model as ``transformers`` computes it, bit for bit, in a third of the calls.
+"""The forward pass of a small model as ``transformers`` computes it, in a third of the calls.
 
 Products of a pocket model take microseconds, and the modules, masks and hooks around them as long again. Here a layer
-is a few lines on its weights. Each number is computed by the same sum as in ``transformers``, whose modules hold the
-weights: what is trained, saved and copied is theirs. (One product for q, k and v, or for gate and up, was tried: it
-takes as long as two or three.)
+is a few lines on its weights, which modules of ``transformers`` hold: what is trained, saved and copied is theirs. (One
+product for q, k and v, or for gate and up, was tried: it takes as long as two or three.)
 
-A prefix of which only keys and values are needed ends with those of its last layer.
+Of the last layer only what is read is computed: the positions whose logits are kept, and the keys and values of the
+others; of a prefix nothing but those. For a pocket model, which has two layers, that is a third less. And what several
+rows begin with, as boards of the same first moves, is computed once in a large pass. Where all positions of a small one
+are kept, logits have the bits of ``transformers``; else their last may differ, by products of another shape.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding, linear, silu
 
 from arena.lm.attention.prefix_attention import KeysValues, attend_as
@@ -23,6 +27,8 @@ _OF_KEYS = {"input_ids", "only_keys"}
 _INPUTS = frozenset(
     ("input_ids", "attention_mask", "position_ids", "logits_to_keep", "past_key_values", "use_cache", "shared_prefix")
 )
+LEAST_SHARED = 256  # tokens of a pass, of which it is looked for those that rows share
+MOST_DIFFERENT = 0.85  # of all tokens, as a share: of more, gathering takes longer than what it saves
 MOST_WIDTH = 512  # of hidden states, from which the products take so long that the calls do not matter
 
 
@@ -70,45 +76,131 @@ class PlainPass:
         """
         if only_keys:
             positions = torch.arange(input_ids.shape[1])[None]
-            return self._layers(input_ids, positions, None, None, ends_with_keys=True)[1]
+            return self._layers(input_ids, positions, None, None, 0)[1]
         mask, prefix = inputs.get("attention_mask"), inputs.get("shared_prefix")
-        states, _ = self._layers(input_ids, inputs["position_ids"], mask, prefix, ends_with_keys=False)
-        return Output(self._model.lm_head(states[:, -inputs["logits_to_keep"] :]))
+        states, _ = self._layers(input_ids, inputs["position_ids"], mask, prefix, inputs["logits_to_keep"])
+        return Output(self._model.lm_head(states))
 
     def _layers(
-        self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, *, ends_with_keys: bool
+        self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, keep: int
     ) -> tuple[Tensor, KeysValues]:
+        """Return the states at the last ``keep`` positions; with 0, keys and values instead.
+
+        Between attentions, tokens that several rows begin with are computed once.
+        """
         model, kept = self._model.model, []
-        states = embedding(ids, model.embed_tokens.weight, model.embed_tokens.padding_idx)
-        cos, sin = _rotation(positions, model.rotary_emb)
+        (rows, length), tree = ids.shape, _Tree.of(ids, mask)
+        tokens, places = tree.once(ids.flatten()), tree.once(positions.expand(rows, length).flatten())
+        states = embedding(tokens, model.embed_tokens.weight, model.embed_tokens.padding_idx)  # [T, H]
+        cos, sin = _rotation(places, model.rotary_emb)
         allowed, last = None if mask is None else _causal(mask), len(model.layers) - 1
         for number, layer in enumerate(model.layers):
             inner, attention = _normed(states, layer.input_layernorm), layer.self_attn
-            query, key, value = _projected(inner, attention)
-            query, key = query * cos + _turned(query) * sin, key * cos + _turned(key) * sin
-            if ends_with_keys:
+            width = attention.head_dim
+            key = _turned(_heads(inner, attention.k_proj, attention.k_norm, width), cos, sin)
+            value = linear(inner, attention.v_proj.weight).unflatten(-1, (-1, width))
+            key, value = (tree.spread(part).unflatten(0, (rows, length)).transpose(1, 2) for part in (key, value))
+            if not keep:
                 kept.append((key, value))
                 if number == last:
                     break
-            mixed = attend_as(attention, query, key, value, allowed, prefix)
-            states = states + linear(mixed.reshape(*ids.shape, -1), attention.o_proj.weight)
+            if number == last:  # nothing reads what this layer makes of other positions
+                allowed = allowed if keep == length else _rows(allowed, length, keep, prefix)
+                inner, states, cos, sin = (_last(tree.spread(part), rows, keep) for part in (inner, states, cos, sin))
+                length, tree = keep, _Tree(None, None)
+            query = _turned(_heads(inner, attention.q_proj, attention.q_norm, width), cos, sin)
+            query = tree.spread(query).unflatten(0, (rows, length)).transpose(1, 2)
+            mixed = attend_as(attention, query, key, value, allowed, prefix).reshape(rows * length, -1)
+            states = states + linear(tree.once(mixed), attention.o_proj.weight)
             states = states + _mlp(_normed(states, layer.post_attention_layernorm), layer.mlp)
-        return (states if ends_with_keys else _normed(states, model.norm)), kept
+        return (_normed(states, model.norm) if keep else states).unflatten(0, (rows, length)), kept
+
+
+class _Tree(NamedTuple):
+    """Rows [N, S] of tokens, of which T differ in what is read up to them; None: all do."""
+
+    first: Tensor | None  # where each stands first  # [T]
+    node: Tensor | None  # which one stands at each place  # [N S]
+
+    @classmethod
+    def of(cls, ids: Tensor, mask: Tensor | None) -> _Tree:
+        """Return the tree of rows, or none where it would save too little."""
+        rows, length = ids.shape
+        if ids.numel() < LEAST_SHARED:
+            return cls(None, None)
+        columns = (ids if mask is None else torch.where(mask.bool(), ids, -1)).numpy()
+        before, firsts, nodes, number = np.zeros(rows, np.int64), [], [], 0
+        for column in range(length):
+            pairs = before * (1 << 32) + columns[:, column] + 1
+            _, starts, before = np.unique(pairs, return_index=True, return_inverse=True)
+            nodes.append(before + number)
+            firsts.append(starts * length + column)
+            number += len(starts)
+        first = np.concatenate(firsts)
+        if len(first) > MOST_DIFFERENT * ids.numel():
+            return cls(None, None)
+        return cls(torch.from_numpy(first), torch.from_numpy(np.stack(nodes, 1).reshape(-1)))
+
+    def once(self, values: Tensor) -> Tensor:
+        """Return of values at all places those at which a token stands first.  # [N S, ...] -> [T, ...]"""
+        return values if self.first is None else values.index_select(0, self.first)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Return each token's value at all of its places.  # [T, ...] -> [N S, ...]"""
+        return values if self.node is None else values.index_select(0, self.node)
+
+
+def _last(values: Tensor, rows: int, keep: int) -> Tensor:
+    """Return the values of each row's last places.  # [N S, ...] -> [N keep, ...]"""
+    last: Tensor = values.unflatten(0, (rows, -1))[:, -keep:].flatten(0, 1)
+    return last
 
 
 def _normed(states: Tensor, norm: Any) -> Tensor:
-    scale = torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
-    weight: Tensor = norm.weight
-    return weight * (states * scale)
+    normed: Tensor = _Norm.apply(states, norm.weight, norm.variance_epsilon)  # type: ignore[no-untyped-call]
+    return normed
 
 
-def _projected(states: Tensor, attention: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries [N, H, S, D], keys and values [N, G, S, D], before their positions are turned in."""
-    shape = (*states.shape[:-1], -1, attention.head_dim)
-    projections = attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight
-    query, key, value = [linear(states, weight).view(shape) for weight in projections]
-    query, key = _normed(query, attention.q_norm), _normed(key, attention.k_norm)
-    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+class _Norm(torch.autograd.Function):
+    """Division by the root of the mean square, times weights [D]: what autograd computes, in half of the passes."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        scale = torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
+        unit = states * scale
+        ctx.save_for_backward(unit, scale, weight)
+        return weight * unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        unit, scale, weight = ctx.saved_tensors
+        by_weight = gradient * unit
+        along = (by_weight @ weight / -weight.shape[0]).unsqueeze(-1)
+        of_states = (gradient * weight).addcmul_(unit, along).mul_(scale)
+        return of_states, by_weight.flatten(0, -2).sum(0), None
+
+
+class _Turn(torch.autograd.Function):
+    """Rotation of the halves of each head's numbers by positions' angles (Su et al., arXiv 2104.09864)."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        first, second = states.chunk(2, -1)
+        return states * cos + torch.cat((-second, first), -1) * sin
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.saved_tensors  # angles are the same in both halves
+        first, second = gradient.chunk(2, -1)
+        return torch.addcmul(gradient * cos, torch.cat((second, -first), -1), sin), None, None
+
+
+def _heads(states: Tensor, projection: Any, norm: Any, width: int) -> Tensor:
+    """Return queries or keys by head, before their positions are turned in.  # [T, H or G, D]"""
+    return _normed(linear(states, projection.weight).unflatten(-1, (-1, width)), norm)
 
 
 def _mlp(states: Tensor, mlp: Any) -> Tensor:
@@ -118,18 +210,25 @@ def _mlp(states: Tensor, mlp: Any) -> Tensor:
 
 @torch.no_grad()
 def _rotation(positions: Tensor, rotary: Any) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines of positions [N, S].  # [N, 1, S, D] each"""
+    """Return the cosines and sines of positions [T].  # [T, 1, D] each"""
     angles = positions[..., None].float() * rotary.inv_freq
     angles = torch.cat((angles, angles), -1)[:, None]
     return angles.cos() * rotary.attention_scaling, angles.sin() * rotary.attention_scaling
 
 
-def _turned(states: Tensor) -> Tensor:
-    first, second = states.chunk(2, -1)
-    return torch.cat((-second, first), -1)
+def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    turned: Tensor = _Turn.apply(states, cos, sin)  # type: ignore[no-untyped-call]
+    return turned
 
 
 def _causal(mask: Tensor) -> Tensor:
     """Return which keys each query sees: none after it, and no padding.  # [N, 1, S, S]"""
     length = mask.shape[1]
     return torch.ones(length, length, dtype=torch.bool).tril() & mask.bool()[:, None, None]
+
+
+def _rows(allowed: Tensor | None, length: int, keep: int, prefix: KeysValues | None) -> Tensor | None:
+    """Return which keys the last queries see; None where attention takes them for the last without being told."""
+    if allowed is not None:
+        return allowed[:, :, -keep:]
+    return None if keep == 1 or prefix else torch.ones(length, length, dtype=torch.bool).tril()[-keep:]

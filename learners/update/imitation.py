@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import torch
 
-from arena.lm.chunks import Tokens
+from arena.lm.chunks import Chunk, Tokens
 from arena.lm.language_model import LanguageModel
+from arena.lm.tensors import to_device
 
 MAX_TOKENS = 8192  # padded tokens in one forward and backward pass, by default
 
@@ -58,10 +59,7 @@ def cold_start(
         loss_value = 0.0
         for chunk in lm.plan([row.prompt for row in rows], [(row.reply,) for row in rows], max_tokens):
             chunk_rows = [rows[i] for i in chunk.items]
-            logits = lm.reply_logits(chunk, [row.reply for row in rows])
-            loss = (
-                _imitation_loss(logits, [row.reply for row in chunk_rows], [drawn[row] for row in chunk_rows]) / tokens
-            )
+            loss = _imitation_loss(lm, chunk, [(row.reply, drawn[row]) for row in chunk_rows]) / tokens
             loss.backward()
             loss_value += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -71,11 +69,15 @@ def cold_start(
     return loss_value
 
 
-def _imitation_loss(logits: torch.Tensor, replies: Sequence[Tokens], counts: Sequence[int]) -> torch.Tensor:
-    """Return the cross-entropy of the replies, summed with their counts.  # logits [R, T, V]"""
-    longest = logits.shape[1]
-    targets = torch.tensor([[*reply, *[-100] * (longest - len(reply))] for reply in replies], device=logits.device)
+def _imitation_loss(lm: LanguageModel, chunk: Chunk, replies: Sequence[tuple[Tokens, int]]) -> torch.Tensor:
+    """Return the cross-entropy of a chunk's replies, summed with their counts."""
+    keep = max(len(reply) for reply, _ in replies) + 1
+    logits = lm.run(chunk, keep).logits.flatten(0, 1)  # [R keep, V], replies aligned right
+    starts = [(row + 1) * keep - 1 - len(reply) for row, (reply, _) in enumerate(replies)]
+    places = [start + n for start, (reply, _) in zip(starts, replies, strict=True) for n in range(len(reply))]
     losses = torch.nn.functional.cross_entropy(
-        logits.transpose(1, 2).float(), targets, reduction="none", ignore_index=-100
+        logits.index_select(0, to_device(places, logits.device)).float(),  # [M, V]
+        to_device([token for reply, _ in replies for token in reply], logits.device),
+        reduction="none",
     )
-    return (losses.sum(1) * torch.tensor(counts, device=logits.device)).sum()
+    return (losses * to_device([count for reply, count in replies for _ in reply], logits.device)).sum()

@@ -60,11 +60,13 @@ def main(parent: int, niceness: int) -> None:
     orders, pictures = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
+    is_first = True
     while _is_ordered(parent) and (order := _read(orders)) is not None:
         pickle.dump(paint(order), pictures)
         pictures.flush()
-        if not gc.get_freeze_count():  # matplotlib is imported now, and stays: no search looks through it again
+        if is_first:  # matplotlib is imported now, and stays: no search looks through it again
             gc.freeze()
+            is_first = False
 
 
 def paint(order: Order) -> Picture:

@@ -59,10 +59,12 @@ class Snapshots:
 
     def members(self) -> list[Member]:
         """Return the players that matchmaking may draw: snapshots that are neither retired nor held out, and guests."""
+        present = [one for one in self._state.population.all() if one.id not in self._state.retired]
+        policies = {name: self._config.policy(name) for name in {snapshot.policy for snapshot in present}}
         snapshots = [
-            Member(snapshot.id, snapshot.policy, self._config.policy(snapshot.policy).league_role)
-            for snapshot in self._state.population.all()
-            if snapshot.id not in self._state.retired and not self._config.policy(snapshot.policy).held_out
+            Member(snapshot.id, snapshot.policy, policies[snapshot.policy].league_role)
+            for snapshot in present
+            if not policies[snapshot.policy].held_out
         ]
         return snapshots + [Member(guest, guest, GUEST) for guest in self._config.matchmaking.guests]
 

@@ -11,10 +11,11 @@ from arena.records import EndReason, Episode, MatchRequest
 
 
 class Cluster:
-    """Workers in this process; a call is done when it is the oldest."""
+    """Workers in this process; a call is done when it is the oldest, or with it, where a worker ends them together."""
 
-    def __init__(self):
-        self.played, self.closed, self._results, self._calls = [], [], {}, []
+    def __init__(self, *, together=False):
+        self._together = together
+        self.played, self.workers, self.closed, self._results, self._calls = [], [], [], {}, []
 
     def start(self, spec, number, restarts):
         worker_id = WorkerId(spec.kind, number, restarts)
@@ -25,6 +26,7 @@ class Cluster:
             if method == "play":
                 requests, _, engine, _ = arguments
                 self.played.append((engine, {player for request in requests for player in request.players}))
+                self.workers.append(number)
                 result = PlayedChunk([Episode(one, (), (0.0,), EndReason.FINISHED) for one in requests], 0)
             pending = PendingCall(len(self._results), worker_id)
             self._results[pending] = result
@@ -37,9 +39,10 @@ class Cluster:
         return self._results[call]
 
     def wait(self, calls, timeout):
-        (oldest, *_) = [call for call in self._calls if call in calls]
-        self._calls.remove(oldest)
-        return [oldest]
+        (oldest, *others) = [call for call in self._calls if call in calls]
+        done = [oldest, *(call for call in others if self._together and call.worker_id == oldest.worker_id)]
+        self._calls = [call for call in self._calls if call not in done]
+        return done
 
 
 def play(opponents, holds, engines=2):
@@ -80,6 +83,32 @@ def test_all_engines_are_used_and_every_match_is_played_once(holds):
     played = Counter(engine for engine, _ in play(OPPONENTS, holds))
     assert len(played) == 2
     assert max(played.values()) <= 2 * min(played.values())
+
+
+@pytest.mark.parametrize(("workers", "chunks"), [(2, 2), (2, 6), (3, 9), (2, 7)])
+@pytest.mark.parametrize("together", [False, True])
+def test_workers_that_are_as_fast_get_as_many_chunks(workers, chunks, together):
+    """Neither the first to answer nor the first to end takes two where another would then be idle."""
+    cluster = Cluster(together=together)
+    pool = MatchPool(cluster, PoolSpec(WorkerSpec("worker", object, (), 1.0, calls=2), workers), chunk_size=1)
+    pool.play([MatchRequest(i, "g", i, i, ("main", "x"), (True, False)) for i in range(chunks)], {})
+    share = Counter(cluster.workers)
+    assert sorted(share) == list(range(workers))
+    assert max(share.values()) - min(share.values()) <= chunks % workers
+    taken = cluster.workers[:workers]
+    assert sorted(taken) == list(range(workers)), "a worker had two chunks before another had one"
+
+
+def test_a_stream_fills_all_the_calls_of_its_workers():
+    cluster = Cluster()
+    pool = MatchPool(cluster, PoolSpec(WorkerSpec("worker", object, (), 1.0, calls=3), 2), chunk_size=1)
+    requests = iter([MatchRequest(i, "g", i, i, ("main", "x"), (True, False)) for i in range(9)])
+    ended, most = 0, 0
+    for episodes in pool.flow(requests, lambda players: {}):
+        most = max(most, len(cluster.workers) - ended)
+        ended += len(episodes)
+    assert ended == 9
+    assert most == 6
 
 
 def test_all_workers_are_closed_though_the_newest_ping_of_some_is_not_answered():

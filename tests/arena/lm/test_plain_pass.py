@@ -1,10 +1,12 @@
-"""Passes without transformers' modules: the same bits, with and without padding, a prefix and gradients."""
+"""Passes without transformers' modules: the same sums, with and without padding, a prefix and gradients."""
 
 import random
 
 import pytest
 import torch
+from torch.nn.functional import embedding
 
+from arena.lm import plain_pass
 from arena.lm.chunks import Chunk
 from arena.lm.language_model import LanguageModel
 from arena.lm.plain_pass import PlainPass
@@ -32,6 +34,13 @@ def _chunk(prefix, lengths):
     )
 
 
+def _of_a_tree(prefix, rows):
+    """Return a chunk of rows that share their beginnings, in no order, of two lengths."""
+    rng = random.Random(1)
+    suffixes = [tuple(rng.choices(range(5), k=rng.choice((3, 5)))) for _ in range(rows)]
+    return Chunk(tuple(range(prefix)), tuple(range(rows)), tuple(suffixes))
+
+
 def _computed(lm, chunk, keep, *, plain):
     """Return the logits, and the gradients of a sum of log-probs."""
     lm.plain, kept = (lm.plain if plain else None), lm.plain
@@ -44,21 +53,52 @@ def _computed(lm, chunk, keep, *, plain):
         lm.plain = kept
 
 
+def _exact(lm, chunk, keep):
+    """Return what ``_computed`` does by transformers in double precision."""
+    return _computed(LanguageModel(lm.copy().model.double(), lm.tokenizer), chunk, keep, plain=True)
+
+
 @pytest.mark.parametrize("prefix", [0, 1, 9])
 @pytest.mark.parametrize("lengths", [[4, 4, 4], [1, 5, 3, 2], [1, 1], [6]])
-@pytest.mark.parametrize("keep", [1, 2])
-def test_a_plain_pass_has_the_bits_of_transformers(lm, prefix, lengths, keep):
+@pytest.mark.parametrize("keep", [1, 2, 6])
+def test_a_plain_pass_computes_what_transformers_does(lm, prefix, lengths, keep):
+    _compare(lm, _chunk(prefix, lengths), min(keep, max(lengths)))
+
+
+@pytest.mark.parametrize("prefix", [0, 4])
+@pytest.mark.parametrize("keep", [1, 3, 5])
+def test_what_rows_begin_with_is_computed_once(lm, prefix, keep, monkeypatch):
+    kept = []
+    monkeypatch.setattr(plain_pass, "embedding", lambda ids, *others: kept.append(len(ids)) or embedding(ids, *others))
+    chunk = _of_a_tree(prefix, 80)
+    beginnings = {(len(row), row[: end + 1]) for row in chunk.suffixes for end in range(len(row))}
+    _compare(lm, chunk, keep)
+    # and the padding before the shorter rows, once for each place
+    assert kept[-1] == len(beginnings) + 2 < 0.85 * 80 * 5
+
+
+def _compare(lm, chunk, keep):
+    """Compare a plain pass and its gradients with those of transformers in double precision."""
     assert lm.plain is not None
-    chunk = _chunk(prefix, lengths)
-    keep = min(keep, max(lengths))
+    lengths = [len(row) for row in chunk.suffixes]
     logits, gradients = _computed(lm, chunk, keep, plain=True)
-    expected, expected_gradients = _computed(lm, chunk, keep, plain=False)
-    assert torch.equal(logits, expected)
+    expected, expected_gradients = _exact(lm, chunk, keep)
+    at_tokens = torch.tensor([[keep - n <= length for n in range(keep)] for length in lengths])
+    torch.testing.assert_close(logits[at_tokens], expected[at_tokens].float(), rtol=1e-5, atol=1e-5)
     for gradient, one in zip(gradients, expected_gradients, strict=True):
         assert gradient is not None
-        assert torch.equal(gradient, one)
+        assert (gradient - one).norm() < 1e-5 * one.norm() + 1e-6  # some are 0
     with torch.inference_mode():
-        assert torch.equal(lm.run(chunk, keep).logits, expected)
+        assert torch.equal(lm.run(chunk, keep).logits, logits)
+
+
+@pytest.mark.parametrize("lengths", [[4, 4, 4], [1, 5, 3, 2], [6]])
+def test_all_positions_have_the_bits_of_transformers(lm, lengths):
+    """Where the last layer reads all positions, each number is computed by the same sum."""
+    chunk = _chunk(0, lengths)
+    logits, _ = _computed(lm, chunk, max(lengths), plain=True)
+    expected, _ = _computed(lm, chunk, max(lengths), plain=False)
+    assert torch.equal(logits, expected)
 
 
 def test_it_is_taken_only_where_it_suits(lm):
