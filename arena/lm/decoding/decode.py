@@ -17,6 +17,7 @@ from torch import Tensor
 from arena.lm.chunks import Tokens
 from arena.lm.decoding.device_decoding import decode_on_device
 from arena.lm.decoding.kv_cache import DecodingState, prefill
+from arena.lm.decoding.stacked_pass import MOST_TOKENS
 from arena.lm.decoding.static_batch import Sampling
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import truncate
@@ -68,7 +69,8 @@ def generate(
         rows_of.setdefault(prompt, []).append(_Row(i, rng, [], []))
     distinct = list(rows_of)
     rows: list[_Row] = []
-    chunks = lm.plan(distinct, [((),)] * len(distinct), max_batch_tokens)
+    most = max_batch_tokens if lm.plain_pass() is None else min(max_batch_tokens, MOST_TOKENS)
+    chunks = lm.plan(distinct, [((),)] * len(distinct), most)
     for items, decoding in prefill(lm, chunks, max_tokens - 1):
         states = [rows_of[distinct[i]] for i in items]
         _decode(decoding, states, (temperature, truncation), max_tokens, lm.end_token)
