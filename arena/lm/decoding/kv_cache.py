@@ -113,7 +113,7 @@ def _read_stacked(lm: LanguageModel, batch: Sequence[Chunk], max_new_tokens: int
     for chunk in batch:
         ids, positions, mask = lm.inputs(chunk)
         lm.cost.add(*tokens_of([chunk], prefixes=False), len(ids))
-        kept = cache.block(first, len(ids), ids.shape[1])
+        kept = cache.block(slice(first, first + len(ids)), ids.shape[1])
         logits.append(run(ids, positions[0] if mask is None else positions, mask, before, kept))
         first += len(ids)
 
@@ -124,24 +124,32 @@ def _read_stacked(lm: LanguageModel, batch: Sequence[Chunk], max_new_tokens: int
 
 
 class _Slots:
-    """Keys and values of all layers [N, G, K, D], padded on the left, with space for more tokens."""
+    """Keys [N, G, D, K], each number beside that of the next token, and values [N, G, K, D] of all layers.
+
+    They are padded on the left, with space for more tokens.
+    """
 
     def __init__(self, lm: LanguageModel, lengths: Sequence[int], max_new_tokens: int) -> None:
         _, groups, width = heads(lm.model.config)
-        self._length = max(lengths)
-        shape = len(lengths), groups, self._length + max_new_tokens, width
+        self._length, rows = max(lengths), len(lengths)
+        space = self._length + max_new_tokens
         make = torch.empty if min(lengths) == self._length else torch.zeros  # padding is masked, but must be finite
-        self._layers = [(make(shape), make(shape)) for _ in range(lm.model.config.num_hidden_layers)]
+        self._layers = [
+            (make(rows, groups, width, space), make(rows, groups, space, width))
+            for _ in range(lm.model.config.num_hidden_layers)
+        ]
 
-    def block(self, first: int, rows: int, tokens: int) -> KeysValues:
-        """Return the last ``tokens`` of some rows."""
-        part = slice(first, first + rows), slice(None), slice(self._length - tokens, self._length)
-        return [(keys[part], values[part]) for keys, values in self._layers]
+    def block(self, rows: slice, tokens: int) -> KeysValues:
+        """Return the last ``tokens`` of some rows.  # [N, G, K, D] each"""
+        columns = slice(self._length - tokens, self._length)
+        return [
+            (keys[rows, :, :, columns].transpose(2, 3), values[rows, :, columns]) for keys, values in self._layers
+        ]
 
     def grown(self) -> KeysValues:
-        """Return all, with one token more."""
+        """Return all, with one token more.  # [N, G, K, D] each"""
         self._length += 1
-        return [(keys[:, :, : self._length], values[:, :, : self._length]) for keys, values in self._layers]
+        return self.block(slice(None), self._length)
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Select rows by index."""

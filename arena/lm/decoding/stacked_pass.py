@@ -104,23 +104,30 @@ class StackedPass:
         for layer, (keys, values) in zip(self._layers, kept, strict=True):
             last = layer is self._layers[-1]
             inner = states * _scale(states, self._epsilon)
-            query = self._project(layer, inner.view(rows, length, -1), turns, keys, values, ends=last)
+            query, key, value = self._project(layer, inner.view(rows, length, -1), turns, ends=last)
+            keys[:, :, -length:] = key
+            values[:, :, -length:] = value
             if last and only_keys:
                 break
             if last and length > 1:
                 states = states.view(rows, length, -1)[:, -1].clone()
                 allowed = None if allowed is None else allowed[:, :, -1:]
-            mixed = attend_as(layer.attention, query, keys, values, allowed, prefix)
+            if query.shape[2] == 1 and prefix is None:
+                mixed = _attend_one(query * layer.attention.scaling, keys, values, allowed)
+            elif length == 1:
+                mixed = attend_as(layer.attention, query, keys, values, allowed, prefix)
+            else:
+                mixed = attend_as(layer.attention, query, key, value, allowed, prefix)
             states.addmm_(mixed.reshape(len(states), -1), layer.mixed)
             inner = states * _scale(states, self._epsilon)
-            gate, value = linear(inner, layer.gates).chunk(2, -1)
-            states.addmm_(silu(gate, inplace=True).mul_(value), layer.down)
+            gate, through = linear(inner, layer.gates).chunk(2, -1)
+            states.addmm_(silu(gate, inplace=True).mul_(through), layer.down)
         return states
 
     def _project(
-        self, layer: _Layer, inner: Tensor, turns: Tensor, keys: Tensor, values: Tensor, *, ends: bool
-    ) -> Tensor:
-        """Write keys and values behind those that are there; return the queries, with ``ends`` of the last token."""
+        self, layer: _Layer, inner: Tensor, turns: Tensor, *, ends: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries [N, H, S, D], with ``ends`` of the last token only, and keys and values [N, G, S, D]."""
         rows, length, _ = inner.shape
         if ends and length > 1:
             first = self._heads * self._width
@@ -134,9 +141,7 @@ class StackedPass:
             both = rest[:, :, : -self._groups]
             self._turn(both, layer.scales, turns)
             query, key = both.split((self._heads, self._groups), 2)
-        keys[:, :, -length:] = key.transpose(1, 2)
-        values[:, :, -length:] = rest[:, :, -self._groups :].transpose(1, 2)
-        return query.transpose(1, 2)
+        return query.transpose(1, 2), key.transpose(1, 2), rest[:, :, -self._groups :].transpose(1, 2)
 
     def _turn(self, states: Tensor, scales: Tensor, turns: Tensor) -> None:
         """Scale and turn queries or keys [N, S, heads, D] in place."""
@@ -157,6 +162,18 @@ class StackedPass:
 def _scale(states: Tensor, epsilon: float) -> Tensor:
     """Return one over the root mean square of rows.  # [..., 1]"""
     return torch.linalg.vecdot(states, states).div_(states.shape[-1]).add_(epsilon).rsqrt_()[..., None]
+
+
+def _attend_one(query: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None) -> Tensor:
+    """Attend from one token of each row, whose queries [N, H, 1, D] are scaled.  # [N, G, H / G, D]
+
+    PyTorch's own attention reads keys token by token; as they lie in the cache, one product reads them in order.
+    """
+    rows, groups = keys.shape[:2]
+    weights = query.reshape(rows, groups, -1, query.shape[3]) @ keys.transpose(2, 3)
+    if allowed is not None:
+        weights.masked_fill_(~allowed, float("-inf"))
+    return weights.softmax(-1) @ values
 
 
 def _allowed(mask: Tensor, length: int) -> Tensor:
