@@ -6,6 +6,7 @@ A ``choice`` reply is drawn from the exact distribution over the legal replies, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import exp
@@ -72,13 +73,15 @@ class _PromptKeys:
         self._by_id: dict[int, tuple[Role, _Shared]] = {}  # with the role itself: ids of objects are reused
         self._shared: dict[Role, _Shared] = {}
 
-    def of(self, r: ReplyRequest) -> _PromptKey:
-        """Return a request's key, equal for requests with equal roles."""
-        role = r.role
-        known = self._by_id.get(id(role))
-        if known is None:
-            known = self._by_id[id(role)] = role, self._shared.setdefault(role, _Shared(role))
-        return _PromptKey(r.player, known[1], r.observation, r.legal, r.refusals, r.form, r.chat)
+    def of(self, requests: Sequence[ReplyRequest]) -> list[_PromptKey]:
+        """Return the requests' keys, equal for requests with equal roles."""
+        by_id, made, keys = self._by_id, tuple.__new__, []
+        for player, role, _, observation, legal, refusals, _, form, _, chat in requests:
+            known = by_id.get(id(role))
+            if known is None:
+                known = by_id[id(role)] = role, self._shared.setdefault(role, _Shared(role))
+            keys.append(made(_PromptKey, (player, known[1], observation, legal, refusals, form, chat)))
+        return keys
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -198,8 +201,7 @@ class TorchLM:
         choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
         chosen = self.choices([requests[i] for i in choices])
         for i, choice in zip(choices, chosen, strict=True):
-            reply = replies[i] = choice.draw(requests[i].rng)
-            self.tokens += _length(reply)
+            replies[i] = choice.draw(requests[i].rng)
         for i, request in enumerate(requests):
             if request.role.reply is ReplyForm.FREE:
                 role = request.role
@@ -208,8 +210,10 @@ class TorchLM:
         for indices in self._together(free):
             for i, reply in zip(indices, self._decode([requests[i] for i in indices]), strict=True):
                 replies[i] = reply
-                self.tokens += _length(reply)
-        return [reply for reply in replies if reply is not None]
+        answers = [reply for reply in replies if reply is not None]
+        objects = {id(reply): reply for reply in answers}  # each of very few is drawn many times
+        self.tokens += sum(_length(objects[one]) * times for one, times in Counter(map(id, answers)).items())
+        return answers
 
     def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """See ``Draws``."""
@@ -235,7 +239,7 @@ class TorchLM:
             lm = self.model_of(player)
             own = [requests[i] for i in indices]
             if lm.shares_prefix:
-                prompts = lm.encode_prompts([_chat(self._keys.of(request)) for request in own])
+                prompts = lm.encode_prompts([_chat(key) for key in self._keys.of(own)])
                 found = tree_probabilities(lm, prompts, [lm.trie(request.legal) for request in own], temperature)
             else:
                 found = [list(row) for row in self.distributions(own)]
@@ -258,8 +262,8 @@ class TorchLM:
         self, requests: Sequence[ReplyRequest], *, probes: bool = False, alone: bool = False
     ) -> list[DrawnChoice]:
         """Return each request's distribution; those that are not cached are computed in batches, or each ``alone``."""
-        keys, known = [self._keys.of(r) for r in requests], self._by_themselves if alone else self._choices
-        cached = [known.get(key) for key in keys]
+        keys, known = self._keys.of(requests), self._by_themselves if alone else self._choices
+        cached = list(map(known.get, keys))
         missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
         for key, choice in zip(keys, cached, strict=True):
             if choice is None:
@@ -310,7 +314,7 @@ class TorchLM:
     def _decode(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Decode free replies at one temperature and truncation, of one player or of adapters on one base."""
         role, models = requests[0].role, {r.player: self.model_of(r.player) for r in requests}
-        prompts = [self._prompt(models[r.player], self._keys.of(r)) for r in requests]
+        prompts = [self._prompt(models[key.player], key) for key in self._keys.of(requests)]
         sampled = generate(
             [models[r.player] for r in requests],
             prompts,
