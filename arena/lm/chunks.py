@@ -44,12 +44,10 @@ def plan_chunks(
     *,
     share: bool = True,
     cost: int = GROUP_COST,
-    alone: bool = False,
 ) -> list[Chunk]:
     """Return chunks that hold every prompt once, each of at most ``max_tokens`` padded suffix tokens.
 
-    A further group of prompts behind a prefix of its own costs as much as ``cost`` tokens. Where a prefix runs
-    ``alone``, in a pass before that of its suffixes, the first costs that too, or is left in the suffixes.
+    A further group of prompts behind a prefix of its own costs as much as ``cost`` tokens.
 
     At least one token of a prompt stays in its suffixes, so that its logits are computed. A prompt whose
     continuations have more than ``max_tokens`` is a chunk by itself. Without ``share`` every prefix is empty.
@@ -58,8 +56,6 @@ def plan_chunks(
         return []
     chunks = []
     for prefix, items in prefix_groups(prompts, cost) if share else [((), _in_order(prompts))]:
-        if alone and len(prefix) * (sum(len(continuations[i]) for i in items) - 1) < cost:
-            prefix = ()
         suffixes = [(i, [(prompts[i] + c)[len(prefix) :] for c in continuations[i]]) for i in items]
         chunks += _split(prefix, suffixes, max_tokens)
     return chunks

@@ -172,7 +172,7 @@ class LanguageModel(ChatTokenizer):
         self, prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], max_tokens: int
     ) -> list[Chunk]:
         """Return ``plan_chunks`` of the prompts, with shared prefixes if this model's attention supports them."""
-        return plan_chunks(prompts, continuations, max_tokens, share=self.shares_prefix, alone=True)
+        return plan_chunks(prompts, continuations, max_tokens, share=self.shares_prefix)
 
     def plan_choice(self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], max_tokens: int) -> list[Chunk]:
         """Return the chunks of prompts and their tries for ``choice_logprobs``; each prompt is in one chunk.

@@ -5,7 +5,6 @@ import torch
 from support.models.pocket import pocket
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from arena.lm.chunks import plan_chunks
 from arena.lm.language_model import LanguageModel
 
 
@@ -24,7 +23,7 @@ class Products(TorchDispatchMode):
 
 def products_of_the_head(lm, prompts):
     """Return the head's products (without plain passes, first that of the prefix) and the rows' last logits."""
-    (chunk,) = plan_chunks(prompts, [((),)] * len(prompts), 8192)
+    (chunk,) = lm.plan(prompts, [((),)] * len(prompts), 8192)
     with torch.no_grad(), Products() as products:
         logits = lm.run(chunk, 1).logits
     return [shapes for shapes in products.shapes if shapes[-1][-1] == lm.model.config.vocab_size], logits
