@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear, silu
+from torch.nn.functional import embedding, linear, rms_norm, silu
 
 from arena.lm.attention.prefix_attention import KeysValues, attend_as
 
@@ -32,11 +32,44 @@ class Output(NamedTuple):
     logits: Tensor  # at the last positions of each row  # [N, keep, V]
 
 
+_Held = dict[str, Any]  # a module's parameters by name, as the module holds them: its attributes are slow to look up
+
+
+class _Layer(NamedTuple):
+    """What a layer computes with."""
+
+    attention: Any  # the module, of which the attention takes its settings
+    before: _Held  # the norm
+    projections: tuple[_Held, _Held, _Held]  # of queries, keys and values
+    norms: tuple[_Held, _Held]  # of queries and keys
+    mixed: _Held
+    between: _Held  # the norm
+    mlp: tuple[_Held, _Held, _Held]  # gate, up and down
+
+    @classmethod
+    def of(cls, layer: Any) -> _Layer:
+        """Return what a module of ``transformers`` computes with."""
+        own, mlp = layer.self_attn, layer.mlp
+        return cls(
+            own,
+            layer.input_layernorm._parameters,
+            (own.q_proj._parameters, own.k_proj._parameters, own.v_proj._parameters),
+            (own.q_norm._parameters, own.k_norm._parameters),
+            own.o_proj._parameters,
+            layer.post_attention_layernorm._parameters,
+            (mlp.gate_proj._parameters, mlp.up_proj._parameters, mlp.down_proj._parameters),
+        )
+
+
 class PlainPass:
     """The passes of one model without adapters."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._layers = [_Layer.of(layer) for layer in model.model.layers]
+        self._embedding, self._norm = model.model.embed_tokens, model.model.norm._parameters
+        self._head, self._rotary = model.lm_head, model.model.rotary_emb
+        self._epsilon, self._width = float(model.config.rms_norm_eps), int(model.model.layers[0].self_attn.head_dim)
 
     @classmethod
     def of(cls, model: Any) -> PlainPass | None:
@@ -70,50 +103,43 @@ class PlainPass:
         """
         if only_keys:
             positions = torch.arange(input_ids.shape[1])[None]
-            return self._layers(input_ids, positions, None, None, ends_with_keys=True)[1]
+            return self._run(input_ids, positions, None, None, ends_with_keys=True)[1]
         mask, prefix = inputs.get("attention_mask"), inputs.get("shared_prefix")
-        states, _ = self._layers(input_ids, inputs["position_ids"], mask, prefix, ends_with_keys=False)
-        return Output(self._model.lm_head(states[:, -inputs["logits_to_keep"] :]))
+        states, _ = self._run(input_ids, inputs["position_ids"], mask, prefix, ends_with_keys=False)
+        return Output(self._head(states[:, -inputs["logits_to_keep"] :]))
 
-    def _layers(
+    def _run(
         self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, *, ends_with_keys: bool
     ) -> tuple[Tensor, KeysValues]:
-        model, kept = self._model.model, []
-        states = embedding(ids, model.embed_tokens.weight, model.embed_tokens.padding_idx)
-        cos, sin = _rotation(positions, model.rotary_emb)
-        allowed, last = None if mask is None else _causal(mask), len(model.layers) - 1
-        for number, layer in enumerate(model.layers):
-            inner, attention = _normed(states, layer.input_layernorm), layer.self_attn
-            query, key, value = _projected(inner, attention)
-            query, key = query * cos + _turned(query) * sin, key * cos + _turned(key) * sin
+        kept = []
+        states = embedding(ids, self._embedding._parameters["weight"], self._embedding.padding_idx)
+        turns = _rotation(positions, self._rotary)
+        allowed, last = None if mask is None else _causal(mask), self._layers[-1]
+        for layer in self._layers:
+            query, key, value = self._projected(self._normed(states, layer.before), layer, turns)
             if ends_with_keys:
                 kept.append((key, value))
-                if number == last:
+                if layer is last:
                     break
-            mixed = attend_as(attention, query, key, value, allowed, prefix)
-            states = states + linear(mixed.reshape(*ids.shape, -1), attention.o_proj.weight)
-            states = states + _mlp(_normed(states, layer.post_attention_layernorm), layer.mlp)
-        return (states if ends_with_keys else _normed(states, model.norm)), kept
+            mixed = attend_as(layer.attention, query, key, value, allowed, prefix)
+            states = states + linear(mixed.reshape(*ids.shape, -1), layer.mixed["weight"])
+            states = states + _mlp(self._normed(states, layer.between), *layer.mlp)
+        return (states if ends_with_keys else self._normed(states, self._norm)), kept
+
+    def _normed(self, states: Tensor, norm: _Held) -> Tensor:
+        return rms_norm(states, states.shape[-1:], norm["weight"], self._epsilon)
+
+    def _projected(self, states: Tensor, layer: _Layer, turns: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries [N, H, S, D], keys and values [N, G, S, D]; positions are turned into the first two."""
+        shape, (cos, sin) = (*states.shape[:-1], -1, self._width), turns
+        query, key, value = [linear(states, held["weight"]).view(shape) for held in layer.projections]
+        query, key = self._normed(query, layer.norms[0]).transpose(1, 2), self._normed(key, layer.norms[1]).transpose(1, 2)
+        return query * cos + _turned(query) * sin, key * cos + _turned(key) * sin, value.transpose(1, 2)
 
 
-def _normed(states: Tensor, norm: Any) -> Tensor:
-    scale = torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
-    weight: Tensor = norm.weight
-    return weight * (states * scale)
-
-
-def _projected(states: Tensor, attention: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries [N, H, S, D], keys and values [N, G, S, D], before their positions are turned in."""
-    shape = (*states.shape[:-1], -1, attention.head_dim)
-    projections = attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight
-    query, key, value = [linear(states, weight).view(shape) for weight in projections]
-    query, key = _normed(query, attention.q_norm), _normed(key, attention.k_norm)
-    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-
-
-def _mlp(states: Tensor, mlp: Any) -> Tensor:
-    gated = silu(linear(states, mlp.gate_proj.weight)) * linear(states, mlp.up_proj.weight)
-    return linear(gated, mlp.down_proj.weight)
+def _mlp(states: Tensor, gate: _Held, up: _Held, down: _Held) -> Tensor:
+    gated = silu(linear(states, gate["weight"])) * linear(states, up["weight"])
+    return linear(gated, down["weight"])
 
 
 @torch.no_grad()
