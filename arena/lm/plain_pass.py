@@ -133,7 +133,10 @@ class PlainPass:
         """Return queries [N, H, S, D], keys and values [N, G, S, D]; positions are turned into the first two."""
         shape, (cos, sin) = (*states.shape[:-1], -1, self._width), turns
         query, key, value = [linear(states, held["weight"]).view(shape) for held in layer.projections]
-        query, key = self._normed(query, layer.norms[0]).transpose(1, 2), self._normed(key, layer.norms[1]).transpose(1, 2)
+        query, key = (
+            self._normed(query, layer.norms[0]).transpose(1, 2),
+            self._normed(key, layer.norms[1]).transpose(1, 2),
+        )
         return query * cos + _turned(query) * sin, key * cos + _turned(key) * sin, value.transpose(1, 2)
 
 

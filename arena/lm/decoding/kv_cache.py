@@ -142,9 +142,7 @@ class _Slots:
     def block(self, rows: slice, tokens: int) -> KeysValues:
         """Return the last ``tokens`` of some rows.  # [N, G, K, D] each"""
         columns = slice(self._length - tokens, self._length)
-        return [
-            (keys[rows, :, :, columns].transpose(2, 3), values[rows, :, columns]) for keys, values in self._layers
-        ]
+        return [(keys[rows, :, :, columns].transpose(2, 3), values[rows, :, columns]) for keys, values in self._layers]
 
     def grown(self) -> KeysValues:
         """Return all, with one token more.  # [N, G, K, D] each"""

@@ -1,13 +1,14 @@
-"""Passes of a small model that decodes: few products on weights stacked for one call, keys written where they stay.
+"""Passes of a small model that decodes: few products on stacked weights, keys written where they stay.
 
-The numbers are those of ``arena.lm.plain_pass`` up to rounding; what differs is how often memory is passed over. Queries,
-keys and values are one product, gates and what they let through another, and the weights of the norms before them are
-multiplied into theirs. The rows of the queries' and keys' weights are put in another order, so that the two numbers
-which a position turns stand side by side and are turned as one complex number: the products of queries and keys are the
-same sums in that order. Keys and values go straight into the cache. Only a prompt's last token needs what follows the
-keys and values of the last layer.
+The numbers are those of ``arena.lm.plain_pass`` up to rounding; what differs is how often memory is passed over.
+Queries, keys and values are one product, gates and what they let through another, and the weights of the norms before
+them are multiplied into theirs. The rows of the queries' and keys' weights are put in another order, so that the two
+numbers which a position turns stand side by side and are turned as one complex number: products of queries and keys are
+the same sums in that order. Keys and values go straight into the cache. Of a prompt only the last token needs what
+follows the keys and values of the last layer.
 
-Weights are stacked anew for each call, so none of an earlier version can be left: it takes as long as to read one prompt.
+Weights are stacked anew for each batch, so that none of an earlier version is left. It takes as long as to read one
+prompt.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class StackedPass:
         ``mask`` [N, K] says which are no padding.
         """
         states = self._run(ids, positions, mask, prefix, kept, only_keys=False)
-        logits: Tensor = self._model.lm_head(states.mul_(_scale(states, self._epsilon)).mul_(self._model.model.norm.weight))
+        logits: Tensor = self._model.lm_head(
+            states.mul_(_scale(states, self._epsilon)).mul_(self._model.model.norm.weight)
+        )
         return logits
 
     def _run(
@@ -124,9 +127,7 @@ class StackedPass:
             states.addmm_(silu(gate, inplace=True).mul_(through), layer.down)
         return states
 
-    def _project(
-        self, layer: _Layer, inner: Tensor, turns: Tensor, *, ends: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, layer: _Layer, inner: Tensor, turns: Tensor, *, ends: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries [N, H, S, D], with ``ends`` of the last token only, and keys and values [N, G, S, D]."""
         rows, length, _ = inner.shape
         if ends and length > 1:
@@ -161,7 +162,8 @@ class StackedPass:
 
 def _scale(states: Tensor, epsilon: float) -> Tensor:
     """Return one over the root mean square of rows.  # [..., 1]"""
-    return torch.linalg.vecdot(states, states).div_(states.shape[-1]).add_(epsilon).rsqrt_()[..., None]
+    squares: Tensor = torch.linalg.vecdot(states, states)
+    return squares.div_(states.shape[-1]).add_(epsilon).rsqrt_()[..., None]
 
 
 def _attend_one(query: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None) -> Tensor:

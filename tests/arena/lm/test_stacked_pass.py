@@ -68,6 +68,14 @@ def test_log_probs_are_those_of_the_eager_model(shape, lengths, prefix, passes, 
     assert len({reply.reply_ids for reply in replies}) > 1
 
 
+def test_chunks_of_several_widths_are_decoded_together(passes, tmp_path):
+    lm = shaken(pocket(sharpness=1.0))
+    prompts = prompts_of([1, 9, 4, 2, 9, 3], ())
+    replies = decoded(lm, prompts, max_batch_tokens=12)
+    assert len(passes) == 1
+    assert worst_gap(lm, tmp_path, prompts, replies) < 2e-5
+
+
 def test_states_that_split_keep_their_own_keys(passes, tmp_path):
     lm = shaken(pocket(sharpness=1.0))
     prompts = prompts_of([5, 2], ()) * 30
