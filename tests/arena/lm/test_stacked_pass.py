@@ -35,11 +35,13 @@ def decoded(lm, prompts, **options):
 
 def worst_gap(lm, folder, prompts, replies):
     model = plainly(lm, folder)
-    return max(
+    expected = [plain_logprobs(model, prompt, reply.reply_ids) for prompt, reply in zip(prompts, replies, strict=True)]
+    gaps = [
         abs(a - b)
-        for prompt, reply in zip(prompts, replies, strict=True)
-        for a, b in zip(reply.logprobs, plain_logprobs(model, prompt, reply.reply_ids), strict=True)
-    )
+        for reply, row in zip(replies, expected, strict=True)
+        for a, b in zip(reply.logprobs, row, strict=True)
+    ]
+    return float(torch.tensor(gaps).max())  # Python's own would pass over one that is not finite
 
 
 def prompts_of(lengths, prefix):
