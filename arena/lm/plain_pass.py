@@ -137,7 +137,7 @@ class PlainPass:
             self._normed(query, layer.norms[0]).transpose(1, 2),
             self._normed(key, layer.norms[1]).transpose(1, 2),
         )
-        return query * cos + _turned(query) * sin, key * cos + _turned(key) * sin, value.transpose(1, 2)
+        return _turned(query, cos, sin), _turned(key, cos, sin), value.transpose(1, 2)
 
 
 def _mlp(states: Tensor, gate: _Held, up: _Held, down: _Held) -> Tensor:
@@ -153,9 +153,10 @@ def _rotation(positions: Tensor, rotary: Any) -> tuple[Tensor, Tensor]:
     return angles.cos() * rotary.attention_scaling, angles.sin() * rotary.attention_scaling
 
 
-def _turned(states: Tensor) -> Tensor:
+def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    turned = states * cos  # before the halves: gradients are summed in the order of these lines
     first, second = states.chunk(2, -1)
-    return torch.cat((-second, first), -1)
+    return turned.add_(torch.cat((-second, first), -1).mul_(sin))
 
 
 def _causal(mask: Tensor) -> Tensor:

@@ -120,7 +120,7 @@ class TorchLM:
         self._by_themselves: dict[_PromptKey, DrawnChoice] = {}  # the same, each computed alone
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
         self._keys = _PromptKeys()
-        self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
+        self._prompts: dict[tuple[Any, tuple[Any, ...]], Tokens] = {}  # by the tokenizer: ids of objects are reused
         self.changes = 0  # how often the live weights have
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
@@ -280,7 +280,7 @@ class TorchLM:
         """Return the distributions of a player's prompts."""
         lm = self.model_of(player)
         passes = self._passes.setdefault((player, probes), PassCache(lm, live=player in self._live.keys() - self._kept))
-        prompts = [self._prompt(lm, key) for key in keys]
+        prompts = self._prompts_of(lm, keys)
         tries = [lm.trie(key.legal) for key in keys]
         branching = [i for i, trie in enumerate(tries) if trie.prefixes]
         nodes: dict[int, list[list[float]]] = {i: [] for i in range(len(keys))}
@@ -314,7 +314,7 @@ class TorchLM:
     def _decode(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Decode free replies at one temperature and truncation, of one player or of adapters on one base."""
         role, models = requests[0].role, {r.player: self.model_of(r.player) for r in requests}
-        prompts = [self._prompt(models[key.player], key) for key in self._keys.of(requests)]
+        prompts = self._prompts_of(models[requests[0].player], self._keys.of(requests))
         sampled = generate(
             [models[r.player] for r in requests],
             prompts,
@@ -340,12 +340,13 @@ class TorchLM:
                 lm.batches = None  # those of many snapshots would not fit side by side
         return replies
 
-    def _prompt(self, lm: LanguageModel, key: _PromptKey) -> Tokens:
-        """Return the prompt's tokens from a cache that players of one tokenizer share."""
-        cache_key = lm.tokenizer, key._replace(player="")
-        if cache_key not in self._prompts:
-            self._prompts[cache_key] = lm.encode_prompt(_chat(key))
-        return self._prompts[cache_key]
+    def _prompts_of(self, lm: LanguageModel, keys: Sequence[_PromptKey]) -> list[Tokens]:
+        """Return the prompts' tokens from a cache that players of one tokenizer share."""
+        known, tokenizer = self._prompts, lm.tokenizer
+        shared = [(tokenizer, key[1:]) for key in keys]  # all but the player
+        missing = {one: key for one, key in zip(shared, keys, strict=True) if one not in known}
+        known.update(zip(missing, lm.encode_prompts([_chat(key) for key in missing.values()]), strict=True))
+        return [known[one] for one in shared]
 
     def _unload(self) -> None:
         """Free the least recently used frozen model, and what its passes computed."""
