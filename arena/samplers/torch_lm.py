@@ -198,11 +198,12 @@ class TorchLM:
         """Return one reply for each request, drawn from the request's generator alone."""
         replies: list[Reply | None] = [None] * len(requests)
         free: dict[_FreeKey, list[int]] = {}
-        choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
-        chosen = self.choices([requests[i] for i in choices])
-        for i, choice in zip(choices, chosen, strict=True):
-            replies[i] = choice.draw(requests[i].rng)
-        for i, request in enumerate(requests):
+        form = ReplyForm.CHOICE
+        choices = [i for i, request in enumerate(requests) if request.role.reply is form]
+        asked = [requests[i] for i in choices]
+        for i, request, choice in zip(choices, asked, self.choices(asked), strict=True):
+            replies[i] = choice.draw(request.rng)
+        for i, request in enumerate(requests if len(asked) < len(requests) else ()):
             if request.role.reply is ReplyForm.FREE:
                 role = request.role
                 key = request.player, role.temperature, role.truncation, role.max_reply_tokens
@@ -263,15 +264,14 @@ class TorchLM:
     ) -> list[DrawnChoice]:
         """Return each request's distribution; those that are not cached are computed in batches, or each ``alone``."""
         keys, known = self._keys.of(requests), self._by_themselves if alone else self._choices
-        cached = list(map(known.get, keys))
-        missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
-        for key, choice in zip(keys, cached, strict=True):
-            if choice is None:
-                missing.setdefault((key.player, key.shared.role.temperature), {})[key] = None
+        missing: dict[tuple[str, float], list[_PromptKey]] = {}
+        for key in dict.fromkeys(keys):
+            if key not in known:
+                missing.setdefault((key.player, key.shared.role.temperature), []).append(key)
         for (player, temperature), new_keys in missing.items():
-            for together in [[key] for key in new_keys] if alone else [list(new_keys)]:
+            for together in [[key] for key in new_keys] if alone else [new_keys]:
                 known.update(self._compute(player, temperature, together, probes))
-        return [choice or known[key] for key, choice in zip(keys, cached, strict=True)]
+        return list(map(known.__getitem__, keys))
 
     @torch.inference_mode()
     def _compute(
