@@ -29,7 +29,7 @@ class MatchRng(random.Random):
         state = self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
         state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
-        return ((state ^ (state >> 31)) >> 11) * 2.0**-_BITS
+        return ((state ^ (state >> 31)) >> 11) * 2.0**-53  # a constant, which a name in its place would not be
 
     def getrandbits(self, k: int, /) -> int:
         """Return an integer of ``k`` random bits."""

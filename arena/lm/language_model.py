@@ -238,7 +238,7 @@ class LanguageModel(ChatTokenizer):
         """Return the model's output. Every pass goes through this method, which switches off other views' adapters."""
         if self.adapters is not None:
             self.adapters.activate(None)
-        elif (plain := self._plain_pass()) is not None and plain.takes(inputs):
+        elif (plain := self.plain_pass()) is not None and plain.takes(inputs):
             return plain(**inputs)
         return self.model(**inputs)
 
@@ -259,7 +259,7 @@ class LanguageModel(ChatTokenizer):
         The shared prefix runs once, and gradients flow through it; with ``prefix_inputs``, which that method returned
         for this prefix, it does not run again. Keys and values of the suffixes go into ``cache`` if one is given.
         """
-        ids, positions, mask = self._inputs(chunk)
+        ids, positions, mask = self.inputs(chunk)
         self.cost.add(*tokens_of([chunk], prefixes=False), sum(min(keep, len(s)) for s in chunk.suffixes))
         return self.forward(
             input_ids=ids,
@@ -278,16 +278,16 @@ class LanguageModel(ChatTokenizer):
             return {}
         ids = to_device([prefix], self.device)
         self.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
-        if self._plain_pass() is not None:
+        if self.plain_pass() is not None:
             return {"shared_prefix": self.forward(input_ids=ids, only_keys=True)}
         cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
 
-    def _plain_pass(self) -> PlainPass | None:
+    def plain_pass(self) -> PlainPass | None:
         """Return the passes that compute without ``transformers``' modules, where they suit."""
         return self.plain if self.plain is not None and self.adapters is None and self.plain.suits() else None
 
-    def _inputs(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
+    def inputs(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return ids [N, S], padded on the left, positions [N, S] and the mask of tokens [N, S] (None: no padding)."""
         width = max(map(len, chunk.suffixes))
         pads = [width - len(suffix) for suffix in chunk.suffixes]

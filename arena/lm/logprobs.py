@@ -150,9 +150,12 @@ def choice_logprobs(logits: Tensor, tries: Sequence[ReplyTrie]) -> ChoiceLogprob
     branches = [allowed for trie in tries for allowed in trie.branches or (trie.tokens[0][:1],)]
     width = max(map(len, branches))
     index = to_device([(*allowed, *[0] * (width - len(allowed))) for allowed in branches], logits.device)
-    beyond = to_device([[False] * len(a) + [True] * (width - len(a)) for a in branches], logits.device)
-    nodes = logits.gather(1, index).masked_fill(beyond, MASKED).log_softmax(-1)
-    nodes = nodes.masked_fill(beyond, MASKED)
+    nodes = logits.gather(1, index)
+    if min(map(len, branches)) == width:
+        nodes = nodes.log_softmax(-1)
+    else:
+        beyond = to_device([[False] * len(a) + [True] * (width - len(a)) for a in branches], logits.device)
+        nodes = nodes.masked_fill(beyond, MASKED).log_softmax(-1).masked_fill(beyond, MASKED)
     if len(branches) == len(tries):  # one node a trie: its branches are the replies, in order
         return ChoiceLogprobs(nodes, nodes)
     return ChoiceLogprobs(_sum_paths(nodes, tries), nodes)

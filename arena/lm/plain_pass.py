@@ -38,11 +38,44 @@ class Output(NamedTuple):
     logits: Tensor  # at the last positions of each row  # [N, keep, V]
 
 
+_Held = dict[str, Any]  # a module's parameters by name, as the module holds them: its attributes are slow to look up
+
+
+class _Layer(NamedTuple):
+    """What a layer computes with."""
+
+    attention: Any  # the module, of which the attention takes its settings
+    before: _Held  # the norm
+    projections: tuple[_Held, _Held, _Held]  # of queries, keys and values
+    norms: tuple[_Held, _Held]  # of queries and keys
+    mixed: _Held
+    between: _Held  # the norm
+    mlp: tuple[_Held, _Held, _Held]  # gate, up and down
+
+    @classmethod
+    def of(cls, layer: Any) -> _Layer:
+        """Return what a module of ``transformers`` computes with."""
+        own, mlp = layer.self_attn, layer.mlp
+        return cls(
+            own,
+            layer.input_layernorm._parameters,
+            (own.q_proj._parameters, own.k_proj._parameters, own.v_proj._parameters),
+            (own.q_norm._parameters, own.k_norm._parameters),
+            own.o_proj._parameters,
+            layer.post_attention_layernorm._parameters,
+            (mlp.gate_proj._parameters, mlp.up_proj._parameters, mlp.down_proj._parameters),
+        )
+
+
 class PlainPass:
     """The passes of one model without adapters."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._layers = [_Layer.of(layer) for layer in model.model.layers]
+        self._embedding, self._norm = model.model.embed_tokens, model.model.norm._parameters
+        self._head, self._rotary = model.lm_head, model.model.rotary_emb
+        self._epsilon, self._width = float(model.config.rms_norm_eps), int(model.model.layers[0].self_attn.head_dim)
 
     @classmethod
     def of(cls, model: Any) -> PlainPass | None:
@@ -76,44 +109,50 @@ class PlainPass:
         """
         if only_keys:
             positions = torch.arange(input_ids.shape[1])[None]
-            return self._layers(input_ids, positions, None, None, 0)[1]
+            return self._run(input_ids, positions, None, None, 0)[1]
         mask, prefix = inputs.get("attention_mask"), inputs.get("shared_prefix")
-        states, _ = self._layers(input_ids, inputs["position_ids"], mask, prefix, inputs["logits_to_keep"])
-        return Output(self._model.lm_head(states))
+        states, _ = self._run(input_ids, inputs["position_ids"], mask, prefix, inputs["logits_to_keep"])
+        return Output(self._head(states))
 
-    def _layers(
+    def _run(
         self, ids: Tensor, positions: Tensor, mask: Tensor | None, prefix: KeysValues | None, keep: int
     ) -> tuple[Tensor, KeysValues]:
         """Return the states at the last ``keep`` positions; with 0, keys and values instead.
 
         Between attentions, tokens that several rows begin with are computed once.
         """
-        model, kept = self._model.model, []
         (rows, length), tree = ids.shape, _Tree.of(ids, mask)
         tokens, places = tree.once(ids.flatten()), tree.once(positions.expand(rows, length).flatten())
-        states = embedding(tokens, model.embed_tokens.weight, model.embed_tokens.padding_idx)  # [T, H]
-        cos, sin = _rotation(places, model.rotary_emb)
-        allowed, last = None if mask is None else _causal(mask), len(model.layers) - 1
-        for number, layer in enumerate(model.layers):
-            inner, attention = _normed(states, layer.input_layernorm), layer.self_attn
-            width = attention.head_dim
-            key = _turned(_heads(inner, attention.k_proj, attention.k_norm, width), cos, sin)
-            value = linear(inner, attention.v_proj.weight).unflatten(-1, (-1, width))
+        states = embedding(tokens, self._embedding._parameters["weight"], self._embedding.padding_idx)  # [T, H]
+        cos, sin = _rotation(places, self._rotary)
+        kept, allowed, last = [], None if mask is None else _causal(mask), self._layers[-1]
+        for layer in self._layers:
+            inner, (queries, keys, values) = self._normed(states, layer.before), layer.projections
+            key = _turned(self._by_head(inner, keys, layer.norms[1]), cos, sin)
+            value = linear(inner, values["weight"]).unflatten(-1, (-1, self._width))
             key, value = (tree.spread(part).unflatten(0, (rows, length)).transpose(1, 2) for part in (key, value))
             if not keep:
                 kept.append((key, value))
-                if number == last:
+                if layer is last:
                     break
-            if number == last:  # nothing reads what this layer makes of other positions
+            if layer is last:  # nothing reads what this layer makes of other positions
                 allowed = allowed if keep == length else _rows(allowed, length, keep, prefix)
                 inner, states, cos, sin = (_last(tree.spread(part), rows, keep) for part in (inner, states, cos, sin))
                 length, tree = keep, _Tree(None, None)
-            query = _turned(_heads(inner, attention.q_proj, attention.q_norm, width), cos, sin)
+            query = _turned(self._by_head(inner, queries, layer.norms[0]), cos, sin)
             query = tree.spread(query).unflatten(0, (rows, length)).transpose(1, 2)
-            mixed = attend_as(attention, query, key, value, allowed, prefix).reshape(rows * length, -1)
-            states = states + linear(tree.once(mixed), attention.o_proj.weight)
-            states = states + _mlp(_normed(states, layer.post_attention_layernorm), layer.mlp)
-        return (_normed(states, model.norm) if keep else states).unflatten(0, (rows, length)), kept
+            mixed = attend_as(layer.attention, query, key, value, allowed, prefix).reshape(rows * length, -1)
+            states = states + linear(tree.once(mixed), layer.mixed["weight"])
+            states = states + _mlp(self._normed(states, layer.between), *layer.mlp)
+        return (self._normed(states, self._norm) if keep else states).unflatten(0, (rows, length)), kept
+
+    def _by_head(self, states: Tensor, projection: _Held, norm: _Held) -> Tensor:
+        """Return queries or keys by head, before their positions are turned in.  # [T, H or G, D]"""
+        return self._normed(linear(states, projection["weight"]).unflatten(-1, (-1, self._width)), norm)
+
+    def _normed(self, states: Tensor, norm: _Held) -> Tensor:
+        normed: Tensor = _Norm.apply(states, norm["weight"], self._epsilon)  # type: ignore[no-untyped-call]
+        return normed
 
 
 class _Tree(NamedTuple):
@@ -156,11 +195,6 @@ def _last(values: Tensor, rows: int, keep: int) -> Tensor:
     return last
 
 
-def _normed(states: Tensor, norm: Any) -> Tensor:
-    normed: Tensor = _Norm.apply(states, norm.weight, norm.variance_epsilon)  # type: ignore[no-untyped-call]
-    return normed
-
-
 class _Norm(torch.autograd.Function):
     """Division by the root of the mean square, times weights [D]: what autograd computes, in half of the passes."""
 
@@ -198,14 +232,9 @@ class _Turn(torch.autograd.Function):
         return torch.addcmul(gradient * cos, torch.cat((second, -first), -1), sin), None, None
 
 
-def _heads(states: Tensor, projection: Any, norm: Any, width: int) -> Tensor:
-    """Return queries or keys by head, before their positions are turned in.  # [T, H or G, D]"""
-    return _normed(linear(states, projection.weight).unflatten(-1, (-1, width)), norm)
-
-
-def _mlp(states: Tensor, mlp: Any) -> Tensor:
-    gated = silu(linear(states, mlp.gate_proj.weight)) * linear(states, mlp.up_proj.weight)
-    return linear(gated, mlp.down_proj.weight)
+def _mlp(states: Tensor, gate: _Held, up: _Held, down: _Held) -> Tensor:
+    gated = silu(linear(states, gate["weight"])) * linear(states, up["weight"])
+    return linear(gated, down["weight"])
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class ChatTokenizer:
         if self.tokenizer.chat_template:
             ids = self._apply_template(safe)
         else:
-            ids = [*_start_tokens(self.tokenizer), *self._encode(plain_text(safe))]
+            ids = [*self._start, *self._encode(plain_text(safe))]
         return self._checked(ids)
 
     def encode_prompts(self, chats: Sequence[Sequence[Message]]) -> list[Tokens]:
@@ -58,12 +59,16 @@ class ChatTokenizer:
         if self.tokenizer.chat_template or not chats:
             return [self.encode_prompt(chat) for chat in chats]
         texts = [plain_text(self._safe(chat)) for chat in chats]
-        start = _start_tokens(self.tokenizer)
         if self._encoder is None:
             rows = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
         else:  # without places in the text, masks and types, which nobody asks for here
             rows = [row.ids for row in self._encoder.encode_batch_fast(texts, add_special_tokens=False)]
-        return [self._checked([*start, *ids]) for ids in rows]
+        return [self._checked([*self._start, *ids]) for ids in rows]
+
+    @cached_property
+    def _start(self) -> list[int]:
+        """The tokens that a prompt without a chat template begins with."""
+        return _start_tokens(self.tokenizer)
 
     def _safe(self, chat: Sequence[Message]) -> list[Message]:
         return [

@@ -44,7 +44,8 @@ class PassCache:
         branches = tuple(tries[item].branches for item in chunk.items)
         key = (temperature, chunk.prefix, chunk.suffixes, branches)
         if key not in self._nodes:
-            logits = self._logits(chunk).float() / temperature
+            logits = self._logits(chunk).float()
+            logits = logits if temperature == 1.0 else logits / temperature
             nodes: Nodes = choice_logprobs(logits, [tries[item] for item in chunk.items]).nodes.tolist()
             if self._kept + len(nodes) > MOST_ANSWERS:
                 self._nodes.clear()

@@ -6,6 +6,7 @@ A ``choice`` reply is drawn from the exact distribution over the legal replies, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import exp
@@ -72,13 +73,15 @@ class _PromptKeys:
         self._by_id: dict[int, tuple[Role, _Shared]] = {}  # with the role itself: ids of objects are reused
         self._shared: dict[Role, _Shared] = {}
 
-    def of(self, r: ReplyRequest) -> _PromptKey:
-        """Return a request's key, equal for requests with equal roles."""
-        role = r.role
-        known = self._by_id.get(id(role))
-        if known is None:
-            known = self._by_id[id(role)] = role, self._shared.setdefault(role, _Shared(role))
-        return _PromptKey(r.player, known[1], r.observation, r.legal, r.refusals, r.form, r.chat)
+    def of(self, requests: Sequence[ReplyRequest]) -> list[_PromptKey]:
+        """Return the requests' keys, equal for requests with equal roles."""
+        by_id, made, keys = self._by_id, tuple.__new__, []
+        for player, role, _, observation, legal, refusals, _, form, _, chat in requests:
+            known = by_id.get(id(role))
+            if known is None:
+                known = by_id[id(role)] = role, self._shared.setdefault(role, _Shared(role))
+            keys.append(made(_PromptKey, (player, known[1], observation, legal, refusals, form, chat)))
+        return keys
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -117,7 +120,7 @@ class TorchLM:
         self._by_themselves: dict[_PromptKey, DrawnChoice] = {}  # the same, each computed alone
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
         self._keys = _PromptKeys()
-        self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
+        self._prompts: dict[tuple[Any, tuple[Any, ...]], Tokens] = {}  # by the tokenizer: ids of objects are reused
         self.changes = 0  # how often the live weights have
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
@@ -195,12 +198,12 @@ class TorchLM:
         """Return one reply for each request, drawn from the request's generator alone."""
         replies: list[Reply | None] = [None] * len(requests)
         free: dict[_FreeKey, list[int]] = {}
-        choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
-        chosen = self.choices([requests[i] for i in choices])
-        for i, choice in zip(choices, chosen, strict=True):
-            reply = replies[i] = choice.draw(requests[i].rng)
-            self.tokens += _length(reply)
-        for i, request in enumerate(requests):
+        form = ReplyForm.CHOICE
+        choices = [i for i, request in enumerate(requests) if request.role.reply is form]
+        asked = [requests[i] for i in choices]
+        for i, request, choice in zip(choices, asked, self.choices(asked), strict=True):
+            replies[i] = choice.draw(request.rng)
+        for i, request in enumerate(requests if len(asked) < len(requests) else ()):
             if request.role.reply is ReplyForm.FREE:
                 role = request.role
                 key = request.player, role.temperature, role.truncation, role.max_reply_tokens
@@ -208,8 +211,10 @@ class TorchLM:
         for indices in self._together(free):
             for i, reply in zip(indices, self._decode([requests[i] for i in indices]), strict=True):
                 replies[i] = reply
-                self.tokens += _length(reply)
-        return [reply for reply in replies if reply is not None]
+        answers = [reply for reply in replies if reply is not None]
+        objects = {id(reply): reply for reply in answers}  # each of very few is drawn many times
+        self.tokens += sum(_length(objects[one]) * times for one, times in Counter(map(id, answers)).items())
+        return answers
 
     def choices(self, requests: Sequence[ReplyRequest]) -> list[DrawnChoice]:
         """See ``Draws``."""
@@ -235,7 +240,7 @@ class TorchLM:
             lm = self.model_of(player)
             own = [requests[i] for i in indices]
             if lm.shares_prefix:
-                prompts = lm.encode_prompts([_chat(self._keys.of(request)) for request in own])
+                prompts = lm.encode_prompts([_chat(key) for key in self._keys.of(own)])
                 found = tree_probabilities(lm, prompts, [lm.trie(request.legal) for request in own], temperature)
             else:
                 found = [list(row) for row in self.distributions(own)]
@@ -258,16 +263,15 @@ class TorchLM:
         self, requests: Sequence[ReplyRequest], *, probes: bool = False, alone: bool = False
     ) -> list[DrawnChoice]:
         """Return each request's distribution; those that are not cached are computed in batches, or each ``alone``."""
-        keys, known = [self._keys.of(r) for r in requests], self._by_themselves if alone else self._choices
-        cached = [known.get(key) for key in keys]
-        missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
-        for key, choice in zip(keys, cached, strict=True):
-            if choice is None:
-                missing.setdefault((key.player, key.shared.role.temperature), {})[key] = None
+        keys, known = self._keys.of(requests), self._by_themselves if alone else self._choices
+        missing: dict[tuple[str, float], list[_PromptKey]] = {}
+        for key in dict.fromkeys(keys):
+            if key not in known:
+                missing.setdefault((key.player, key.shared.role.temperature), []).append(key)
         for (player, temperature), new_keys in missing.items():
-            for together in [[key] for key in new_keys] if alone else [list(new_keys)]:
+            for together in [[key] for key in new_keys] if alone else [new_keys]:
                 known.update(self._compute(player, temperature, together, probes))
-        return [choice or known[key] for key, choice in zip(keys, cached, strict=True)]
+        return list(map(known.__getitem__, keys))
 
     @torch.inference_mode()
     def _compute(
@@ -276,7 +280,7 @@ class TorchLM:
         """Return the distributions of a player's prompts."""
         lm = self.model_of(player)
         passes = self._passes.setdefault((player, probes), PassCache(lm, live=player in self._live.keys() - self._kept))
-        prompts = [self._prompt(lm, key) for key in keys]
+        prompts = self._prompts_of(lm, keys)
         tries = [lm.trie(key.legal) for key in keys]
         branching = [i for i, trie in enumerate(tries) if trie.prefixes]
         nodes: dict[int, list[list[float]]] = {i: [] for i in range(len(keys))}
@@ -310,7 +314,7 @@ class TorchLM:
     def _decode(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Decode free replies at one temperature and truncation, of one player or of adapters on one base."""
         role, models = requests[0].role, {r.player: self.model_of(r.player) for r in requests}
-        prompts = [self._prompt(models[r.player], self._keys.of(r)) for r in requests]
+        prompts = self._prompts_of(models[requests[0].player], self._keys.of(requests))
         sampled = generate(
             [models[r.player] for r in requests],
             prompts,
@@ -336,12 +340,13 @@ class TorchLM:
                 lm.batches = None  # those of many snapshots would not fit side by side
         return replies
 
-    def _prompt(self, lm: LanguageModel, key: _PromptKey) -> Tokens:
-        """Return the prompt's tokens from a cache that players of one tokenizer share."""
-        cache_key = lm.tokenizer, key._replace(player="")
-        if cache_key not in self._prompts:
-            self._prompts[cache_key] = lm.encode_prompt(_chat(key))
-        return self._prompts[cache_key]
+    def _prompts_of(self, lm: LanguageModel, keys: Sequence[_PromptKey]) -> list[Tokens]:
+        """Return the prompts' tokens from a cache that players of one tokenizer share."""
+        known, tokenizer = self._prompts, lm.tokenizer
+        shared = [(tokenizer, key[1:]) for key in keys]  # all but the player
+        missing = {one: key for one, key in zip(shared, keys, strict=True) if one not in known}
+        known.update(zip(missing, lm.encode_prompts([_chat(key) for key in missing.values()]), strict=True))
+        return [known[one] for one in shared]
 
     def _unload(self) -> None:
         """Free the least recently used frozen model, and what its passes computed."""

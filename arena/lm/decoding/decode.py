@@ -17,10 +17,13 @@ from torch import Tensor
 from arena.lm.chunks import Tokens
 from arena.lm.decoding.device_decoding import decode_on_device
 from arena.lm.decoding.kv_cache import DecodingState, prefill
+from arena.lm.decoding.stacked_pass import MOST_TOKENS
 from arena.lm.decoding.static_batch import Sampling
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import truncate
 from roles.truncation import NO_TRUNCATION, Truncation
+
+BLOCK = 64  # tokens whose probabilities are summed before one of them is drawn
 
 
 class Sampled(NamedTuple):
@@ -68,7 +71,8 @@ def generate(
         rows_of.setdefault(prompt, []).append(_Row(i, rng, [], []))
     distinct = list(rows_of)
     rows: list[_Row] = []
-    chunks = lm.plan(distinct, [((),)] * len(distinct), max_batch_tokens)
+    most = max_batch_tokens if lm.plain_pass() is None else min(max_batch_tokens, MOST_TOKENS)
+    chunks = lm.plan(distinct, [((),)] * len(distinct), most)
     for items, decoding in prefill(lm, chunks, max_tokens - 1):
         states = [rows_of[distinct[i]] for i in items]
         _decode(decoding, states, (temperature, truncation), max_tokens, lm.end_token)
@@ -83,7 +87,8 @@ def _decode(
     """Decode all requests to their end at a temperature and truncation, filling the rows in place."""
     temperature, truncation = sampling
     for step in range(max_tokens):
-        logits = truncate(decoding.logits.float() / temperature, truncation)
+        logits = decoding.logits.float()
+        logits = truncate(logits if temperature == 1.0 else logits / temperature, truncation)
         parents, tokens, states = _draw(states, logits, end)
         if not tokens or step == max_tokens - 1:
             return
@@ -93,18 +98,11 @@ def _decode(
 def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int], list[int], list[list[_Row]]]:
     """Draw every request's next token; return the parent state, token and rows of each state that is not finished."""
     logprobs = logits.log_softmax(-1)  # [S, V]
-    cumulated = logprobs.exp().cumsum(-1, dtype=torch.float64)
-    state_of = [s for s, rows in enumerate(states) for _ in rows]
     rows = [row for state in states for row in state]
+    state_of = [s for s, state in enumerate(states) for _ in state]
     parents = torch.tensor(state_of, device=logits.device)
-    columns = torch.tensor([column for state in states for column in range(len(state))], device=logits.device)
-    # One row of points for each state: to copy its distribution for each of its requests would take far longer.
-    points = torch.zeros(len(states), max(map(len, states)), dtype=torch.float64, device=logits.device)
-    points[parents, columns] = torch.tensor(
-        [row.rng.random() for row in rows], dtype=torch.float64, device=logits.device
-    )
-    indices = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
-    drawn = indices[parents, columns].clamp(max=logits.shape[1] - 1)
+    numbers = torch.tensor([row.rng.random() for row in rows], dtype=torch.float64, device=logits.device)
+    drawn = _inverted(logprobs, parents, numbers)
     tokens, chosen = torch.stack([drawn.double(), logprobs[parents, drawn].double()]).tolist()  # one wait for a GPU
     unfinished: dict[tuple[int, int], list[_Row]] = {}
     for row, state, token, logprob in zip(rows, state_of, map(int, tokens), chosen, strict=True):
@@ -113,3 +111,26 @@ def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int]
         if token != end:
             unfinished.setdefault((state, token), []).append(row)
     return [state for state, _ in unfinished], [token for _, token in unfinished], list(unfinished.values())
+
+
+def _inverted(logprobs: Tensor, parents: Tensor, numbers: Tensor) -> Tensor:
+    """Return the token that each number in [0, 1) draws from its parent's distribution.  # [S, V], [R], [R] -> [R]
+
+    It is the first whose cumulated probability exceeds the number's share of their sum. Probabilities are cumulated
+    over blocks of tokens, and within the block that is drawn: over all tokens of all states it would take far longer.
+    """
+    states, vocabulary = logprobs.shape
+    blocks = -(-vocabulary // BLOCK)
+    probabilities = logprobs.new_empty(states, blocks * BLOCK)
+    probabilities[:, vocabulary:] = 0.0
+    torch.exp(logprobs, out=probabilities[:, :vocabulary])
+    probabilities = probabilities.view(states, blocks, BLOCK)
+    of_blocks = probabilities.sum(-1).double()  # [S, blocks]
+    cumulated = of_blocks.cumsum(-1)[parents]
+    points = numbers * cumulated[:, -1]
+    block = torch.searchsorted(cumulated, points[:, None], right=True)[:, 0].clamp(max=blocks - 1)
+    size = of_blocks[parents, block]
+    share = (points - cumulated.gather(1, block[:, None])[:, 0] + size) / size
+    within = probabilities[parents, block].double().cumsum(-1)  # [R, BLOCK]
+    drawn = torch.searchsorted(within, (share * within[:, -1])[:, None], right=True)[:, 0].clamp(max=BLOCK - 1)
+    return (block * BLOCK + drawn).clamp(max=vocabulary - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -10,11 +10,16 @@ from torch import Tensor
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from arena.lm.chunks import Chunk
+from arena.lm.attention.prefix_attention import KeysValues
+from arena.lm.chunks import Chunk, tokens_of
+from arena.lm.decoding.stacked_pass import StackedPass
 from arena.lm.language_model import LanguageModel
+from arena.lm.tensors import heads
 
 MAX_CACHED_TOKENS = 1 << 16  # padded tokens of one batch in the cache: far more than are read in one pass
 MIN_USED_SHARE = 0.75  # of a batch's rows, below which unused rows are dropped; dropping copies the others
+
+_Step = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # ids [N, 1], positions [N, 1], mask [N, K] -> logits [N, V]
 
 
 class DecodingState(Protocol):
@@ -43,7 +48,8 @@ def prefill(
         cache = DynamicCache(config=lm.model.config)
         if all(hasattr(layer, "batch_select_indices") for layer in cache.layers):
             logits = lm.run(chunk, 1, cache).logits[:, -1]
-            yield list(chunk.items), _Cached(lm, cache, {}, list(map(len, chunk.suffixes)), 0, logits)
+            lengths = list(map(len, chunk.suffixes))
+            yield list(chunk.items), _Cached(lm, cache, _by_model(lm, cache, {}), lengths, 0, logits)
         else:
             yield list(chunk.items), _Uncached(lm, chunk)
 
@@ -65,6 +71,8 @@ def _batches(chunks: Sequence[Chunk], max_new_tokens: int) -> Iterator[list[Chun
 
 def _read_in_place(lm: LanguageModel, batch: Sequence[Chunk], max_new_tokens: int) -> _Cached:
     """Read chunks behind one prefix, one after another, into one cache with space for ``max_new_tokens`` more."""
+    if lm.plain_pass() is not None:
+        return _read_stacked(lm, batch, max_new_tokens)
     prefix_inputs = lm.prefix_inputs(batch[0].prefix)
     caches = [DynamicCache() for _ in batch]
     logits = [lm.run(chunk, 1, cache, prefix_inputs).logits[:, -1] for chunk, cache in zip(batch, caches, strict=True)]
@@ -73,7 +81,77 @@ def _read_in_place(lm: LanguageModel, batch: Sequence[Chunk], max_new_tokens: in
         for parts in zip(*(cache.layers for cache in caches), strict=True)
     ]
     lengths = [len(suffix) for chunk in batch for suffix in chunk.suffixes]
-    return _Cached(lm, Cache(layers), prefix_inputs, lengths, len(batch[0].prefix), torch.cat(logits))
+    cache = Cache(layers)
+    return _Cached(lm, cache, _by_model(lm, cache, prefix_inputs), lengths, len(batch[0].prefix), torch.cat(logits))
+
+
+def _by_model(lm: LanguageModel, cache: Any, prefix_inputs: dict[str, Any]) -> _Step:
+    """Return the step of a model over its cache."""
+
+    def step(ids: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
+        logits: Tensor = lm.forward(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            **prefix_inputs,
+        ).logits[:, -1]
+        return logits
+
+    return step
+
+
+def _read_stacked(lm: LanguageModel, batch: Sequence[Chunk], max_new_tokens: int) -> _Cached:
+    """Read chunks as ``_read_in_place`` does, by the passes of ``arena.lm.decoding.stacked_pass``."""
+    run, prefix = StackedPass(lm.model), batch[0].prefix
+    before = run.keys_of(prefix) if prefix else None
+    lm.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
+    lengths = [len(suffix) for chunk in batch for suffix in chunk.suffixes]
+    cache = _Slots(lm, lengths, max_new_tokens)
+    logits, first = [], 0
+    for chunk in batch:
+        ids, positions, mask = lm.inputs(chunk)
+        lm.cost.add(*tokens_of([chunk], prefixes=False), len(ids))
+        kept = cache.block(slice(first, first + len(ids)), ids.shape[1])
+        logits.append(run(ids, positions[0] if mask is None else positions, mask, before, kept))
+        first += len(ids)
+
+    def step(ids: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
+        return run(ids, positions, mask, before, cache.grown())
+
+    return _Cached(lm, cache, step, lengths, len(prefix), torch.cat(logits))
+
+
+class _Slots:
+    """Keys [N, G, D, K], each number beside that of the next token, and values [N, G, K, D] of all layers.
+
+    They are padded on the left, with space for more tokens.
+    """
+
+    def __init__(self, lm: LanguageModel, lengths: Sequence[int], max_new_tokens: int) -> None:
+        _, groups, width = heads(lm.model.config)
+        self._length, rows = max(lengths), len(lengths)
+        space = self._length + max_new_tokens
+        make = torch.empty if min(lengths) == self._length else torch.zeros  # padding is masked, but must be finite
+        self._layers = [
+            (make(rows, groups, width, space), make(rows, groups, space, width))
+            for _ in range(lm.model.config.num_hidden_layers)
+        ]
+
+    def block(self, rows: slice, tokens: int) -> KeysValues:
+        """Return the last ``tokens`` of some rows.  # [N, G, K, D] each"""
+        columns = slice(self._length - tokens, self._length)
+        return [(keys[rows, :, :, columns].transpose(2, 3), values[rows, :, columns]) for keys, values in self._layers]
+
+    def grown(self) -> KeysValues:
+        """Return all, with one token more.  # [N, G, K, D] each"""
+        self._length += 1
+        return self.block(slice(None), self._length)
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Select rows by index."""
+        self._layers = [(keys[indices], values[indices]) for keys, values in self._layers]
 
 
 class _Cached:
@@ -83,12 +161,12 @@ class _Cached:
         self,
         lm: LanguageModel,
         cache: Any,
-        prefix_inputs: dict[str, Any],
+        step: _Step,
         lengths: Sequence[int],
         start: int,
         logits: Tensor,
     ) -> None:
-        self._lm, self._cache, self._prefix_inputs = lm, cache, prefix_inputs
+        self._lm, self._cache, self._step = lm, cache, step
         self.logits = logits
         self._rows = list(range(len(lengths)))  # the cache's row of each sequence; other rows are unused
         suffixes = torch.tensor(lengths, device=logits.device)
@@ -113,15 +191,8 @@ class _Cached:
         self._lm.cost.add(len(rows), len(rows) * self._width, len(rows))
         if self._mask is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones(total, 1)], 1)
-        output = self._lm.forward(
-            input_ids=ids[:, None],
-            attention_mask=self._mask,
-            position_ids=self._positions[:, None],
-            past_key_values=self._cache,
-            use_cache=True,
-            **self._prefix_inputs,
-        )
-        self.logits = output.logits[:, -1] if len(rows) == total else output.logits[used, -1]
+        logits = self._step(ids[:, None], self._positions[:, None], self._mask)
+        self.logits = logits if len(rows) == total else logits[used]
         self._positions = self._positions + 1
 
     def _select(self, rows: list[int]) -> None:

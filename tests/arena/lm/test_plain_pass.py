@@ -102,10 +102,10 @@ def test_all_positions_have_the_bits_of_transformers(lm, lengths):
 
 
 def test_it_is_taken_only_where_it_suits(lm):
-    assert LanguageModel(lm.copy().model.double(), lm.tokenizer)._plain_pass() is None
+    assert LanguageModel(lm.copy().model.double(), lm.tokenizer).plain_pass() is None
     assert build_pocket(["a"], SHAPE._replace(hidden_size=512, layers=1), seed=0).plain is None
     adapted = lm.copy()
     adapted.adapters = object()
-    assert adapted._plain_pass() is None
+    assert adapted.plain_pass() is None
     assert PlainPass.of(lm.model) is not None
-    assert lm._plain_pass() is lm.plain
+    assert lm.plain_pass() is lm.plain
