@@ -36,7 +36,10 @@ def _of(table: str, **values: object) -> Callable[[RunConfig], RunConfig]:
 
 def _of_engines(config: RunConfig) -> Iterator[Mending]:
     vllm, servers = config.engine.vllm, config.engine.vllm_server
-    for tenths in range(9, 1, -1) if not config.engine.in_process else ():
+    if vllm.kv_cache_gib is not None and not config.engine.in_process:
+        other = vllm.model_copy(update={"kv_cache_gib": None})
+        yield Mending("engine.vllm.kv_cache_gib = none", _of("engine", vllm=other))
+    for tenths in range(9, 1, -1) if not config.engine.in_process and vllm.kv_cache_gib is None else ():
         if tenths / 10 != vllm.gpu_memory_utilization:
             other = vllm.model_copy(update={"gpu_memory_utilization": tenths / 10})
             yield Mending(f"engine.vllm.gpu_memory_utilization = {tenths / 10}", _of("engine", vllm=other))

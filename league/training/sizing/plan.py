@@ -172,14 +172,18 @@ class _Planner:
         """Return the engine, how many replies it holds at once, and what does not fit.
 
         Replies are as many as have keys and values of the longest prompt and reply in what weights, adapters and 2 GB
-        of workspace leave of its share. An engine in the learner's process plays the learner's own weights. Of an
-        engine on several cards each has its part of the weights, of keys and values, and of adapters' cut sides.
+        of workspace leave of its share, or in ``kv_cache_gib``, which is taken whatever the share. An engine in the
+        learner's process plays the learner's own weights. Of an engine on several cards each has its part of the
+        weights, of keys and values, and of adapters' cut sides.
         """
         vllm, memory = self._config.engine.vllm, self._gpus.card.memory
         waits = self._separate() and vllm.sleep  # gives its memory back while the other learns
         share = vllm.gpu_memory_utilization * memory if self._separate() else IN_PROCESS * memory
         if self._beside and not self._separate():
             share = min(share, memory - learner + self._bytes * self._shape.weights)
+        given = vllm.kv_cache_gib if self._separate() else None
+        if given is not None:
+            share = self._least_engine() + given * 2**30
         length = self._tokens.prompt + self._tokens.longest
         parallel = self._parallel
         each = reply_bytes(self._shape, length, bytes_each=self._bytes, on_gpu=self._on_gpu, cards=parallel)
@@ -198,6 +202,8 @@ class _Planner:
         elif not replies:
             need = (self._least_engine() + each) / GB
             misfits.append(f"an engine needs {need:.1f} GB, of which its share is {share / GB:.1f}")
+        elif share > memory:
+            misfits.append(f"an engine needs {share / GB:.1f} GB with engine.vllm.kv_cache_gib = {given:g}")
         elif self._beside and self._separate() and not waits and share + learner > memory:
             misfits.append(f"an engine and a learner on one card need {share / GB:.1f} and {learner / GB:.1f} GB")
         note = f"weights, {self._slots()} adapters, keys and values"

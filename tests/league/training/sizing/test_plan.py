@@ -163,6 +163,24 @@ def test_an_engine_of_several_cards_by_hand(cards, kv_heads):
     assert "4 adapters" in engine.note
 
 
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_memory_for_keys_and_values_that_is_given_is_counted_whatever_the_share(share):
+    words = ["engine.vllm.kv_cache_gib=5", f"engine.vllm.gpu_memory_utilization={share}", "in_flight=10000"]
+    made = planned("8xH100", *words)
+    reply = 2 * 36 * 8 * 128 * 2 * (256 + 1024)  # of Qwen3-4B: 36 layers, 8 heads of keys and as many of values
+    assert made.replies == 5 * 2**30 // reply == 28
+    least = planned("8xH100", "engine.vllm.kv_cache_gib=0.01", "in_flight=1").parts[0].bytes
+    assert made.parts[0].bytes - least == pytest.approx(28 * reply)
+
+
+@pytest.mark.parametrize(("gib", "cause"), [(80, "with engine.vllm.kv_cache_gib = 80"), (0.01, "its share is")])
+def test_keys_and_values_that_do_not_fit_are_told(gib, cause):
+    made = planned("8xH100", f"engine.vllm.kv_cache_gib={gib}")
+    assert cause in made.misfits[0]
+    assert made.misfits[0].endswith("set engine.vllm.kv_cache_gib = none")
+    assert planned("8xH100").fits
+
+
 def test_two_cards_of_one_engine_read_its_weights_twice_as_fast():
     alone = ["engine.vllm_server.replicas=2", "engine.vllm_server.tensor_parallel=1", "in_flight=64"]
     pair = ["engine.vllm_server.replicas=1", "engine.vllm_server.tensor_parallel=2", "in_flight=64"]
