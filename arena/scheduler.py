@@ -133,6 +133,7 @@ class _Seating(NamedTuple):
 
     @classmethod
     def of(cls, roles: tuple[Role, ...]) -> Self:
+        """Look once at the roles of a game."""
         return cls(roles, is_plain(roles), any(role.probes for role in roles))
 
 
