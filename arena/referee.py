@@ -20,23 +20,25 @@ from roles.replies import parse_reply, read_free_text
 from roles.role import OnIllegal, Role
 
 _FINISHED = EndReason.FINISHED  # in Python 3.11, the lookup of an enum member takes longer than making the record
+_REWARD, _NAMED = map(Turn._fields.index, ("reward", "named"))
 
 
 def play_match(
-    request: MatchRequest, game: Game, roles: Sequence[Role]
+    request: MatchRequest, game: Game, roles: Sequence[Role], *, plain: bool = False
 ) -> Generator[ReplyRequest | ToolRequest | tuple[MatchRequest, ...], Any, Episode]:
     """Play a match to its end: yield each seat's request, receive its reply, return the record.
 
     The request of a tool's output is answered by a text, and that of a move by nothing once it is made. Requests of
     submatches are yielded together as a tuple, and their episodes are received in the same order.
     ``game`` is reset with the request's deal seed; ``roles`` are by seat.  # [seats]
+    ``plain``: it is known that no role has tools or slots (``is_plain``), so that no match has to look.
     An illegal reply is a Turn without an action. Raises UsageError if the request does not fit the game, and
     RuntimeError for an illegal reply of a role whose replies are masked: then the engine did not mask.
     """
     spec = game.spec
-    tools, submatches = _begin(request, game, spec, roles)
-    rng, branch = MatchRng(request.sample_seed), request.branch
-    record, contexts = TurnRecord(game.returns()), _contexts(request, roles, game)
+    submatches = _begin(request, game, spec, roles)
+    tools, contexts = (None, None) if plain else (_tools(roles, game), _contexts(request, roles, game))
+    rng, branch, record = MatchRng(request.sample_seed), request.branch, TurnRecord(game.returns())
     while (seat := game.to_act()) is not None:
         if contexts is not None:
             yield from _written(request, contexts, game, seat, rng, record)
@@ -74,12 +76,19 @@ def _pay(record: TurnRecord, game: Game, spec: GameSpec) -> None:
         record.pay_named(cast(PaysNamedRewards, game).named_rewards())
 
 
+def is_plain(roles: Sequence[Role]) -> bool:
+    """Return whether no role has tools or slots."""
+    return not any(role.tools or role.slots for role in roles)
+
+
+def _tools(roles: Sequence[Role], game: Game) -> ToolSession | None:
+    """Return a match's tools; None where no card has any, or the game has none."""
+    return ToolSession(game) if any(role.tools for role in roles) and isinstance(game, HasTools) else None
+
+
 def _contexts(request: MatchRequest, roles: Sequence[Role], game: Game) -> Contexts | None:
     """Return what fills the slots of a match's roles; None where no card has any."""
-    for role in roles:  # as in ``_begin``
-        if role.slots:
-            return Contexts(request, roles, game)
-    return None
+    return Contexts(request, roles, game) if any(role.slots for role in roles) else None
 
 
 def _written(
@@ -100,25 +109,28 @@ def _with_children(episode: Episode, submatches: Submatches | None) -> Episode:
 class TurnRecord:
     """The replies and rewards so far. A reward goes to the seat's latest turn; before the first turn, to that turn."""
 
+    __slots__ = ("_early", "_early_named", "_latest", "_named", "_turns")
+
     def __init__(self, initial_returns: Sequence[float]) -> None:
-        self._replies: list[tuple[int, ReplyRequest, Reply, str | None, str]] = []
-        self._rewards: list[float] = []  # by turn
+        self._turns: list[list[Any]] = []  # the fields of each ``Turn``, whose reward still changes
         self._latest: list[int | None] = [None] * len(initial_returns)  # index of the latest turn, by seat
         self._early = list(initial_returns)  # rewards from before the first turn, by seat
         self._named: dict[int, dict[str, float]] = {}  # by turn, what was paid beside by name
         self._early_named: dict[int, dict[str, float]] = {}  # by seat, the same from before its first turn
 
     def __len__(self) -> int:
-        return len(self._replies)
+        return len(self._turns)
 
     def add_turn(self, seat: int, request: ReplyRequest, reply: Reply, action: str | None, tool: str = "") -> None:
         """Record the seat's next turn; ``tool`` is the tool that it calls."""
         if seat in self._early_named:
-            self._named[len(self._replies)] = self._early_named.pop(seat)
-        self._latest[seat] = len(self._replies)
-        self._replies.append((seat, request, reply, action, tool))
-        self._rewards.append(self._early[seat])
-        self._early[seat] = 0.0
+            self._named[len(self._turns)] = self._early_named.pop(seat)
+        self._latest[seat] = len(self._turns)
+        player, role, _, observation, legal, _, _, form, _, _ = request
+        reward, self._early[seat] = self._early[seat], 0.0
+        self._turns.append(
+            [seat, role.name, player, observation, legal, reply.text, action, reward, reply.trace, tool, form, ()]
+        )
 
     def pay(self, amounts: Sequence[float]) -> None:
         """Add a reward for each seat."""  # [seats]
@@ -128,7 +140,7 @@ class TurnRecord:
                 if latest is None:
                     self._early[seat] += amount
                 else:
-                    self._rewards[latest] += amount
+                    self._turns[latest][_REWARD] += amount
 
     def pay_named(self, paid: Mapping[str, Sequence[float]]) -> None:
         """Add rewards by name, for each seat."""
@@ -143,27 +155,9 @@ class TurnRecord:
 
     def turns(self) -> tuple[Turn, ...]:
         """Return the turns with their rewards."""
-        return tuple(
-            [
-                Turn(
-                    seat,
-                    request.role.name,
-                    request.player,
-                    request.observation,
-                    request.legal,
-                    reply.text,
-                    action,
-                    reward,
-                    reply.trace,
-                    tool,
-                    request.form,
-                    tuple(self._named[index].items()) if index in self._named else (),
-                )
-                for index, ((seat, request, reply, action, tool), reward) in enumerate(
-                    zip(self._replies, self._rewards, strict=True)
-                )
-            ]
-        )
+        for index, paid in self._named.items():
+            self._turns[index][_NAMED] = tuple(paid.items())
+        return tuple(map(Turn._make, self._turns))
 
 
 def _ask(
@@ -243,13 +237,10 @@ def unmasked_reply(request: ReplyRequest, reply: str) -> RuntimeError:
     )
 
 
-def _begin(
-    request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Role]
-) -> tuple[ToolSession | None, Submatches | None]:
-    """Bring the game to where the match begins; return the match's tools and submatches, None where it has none.
+def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Role]) -> Submatches | None:
+    """Bring the game to where the match begins; return the match's submatches, None where it opens none.
 
-    Raises UsageError unless request, roles and game have the same number of seats. This is one function because
-    further calls would slow play down.
+    Raises UsageError unless request, roles and game have the same number of seats.
     """
     if not len(request.players) == len(request.trained) == len(roles) == spec.seats:
         raise UsageError(
@@ -257,8 +248,4 @@ def _begin(
             f"{len(request.trained)} flags of who is trained and {len(roles)} roles."
         )
     opened = begin_match(game, request)
-    submatches = Submatches(request, game, opened) if spec.submatch_games else None
-    for role in roles:  # a generator expression would take longer than recording a turn
-        if role.tools and isinstance(game, HasTools):
-            return ToolSession(game), submatches
-    return None, submatches
+    return Submatches(request, game, opened) if spec.submatch_games else None

@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from arena.drawn_matches import DrawnMatch, Lineups, decide, undecided
 from arena.errors import EngineError, LostEngine, ServerError, one_for_each
 from arena.probes.asking import EngineOf, ProbeLog, ask
 from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
-from arena.referee import play_match
+from arena.referee import is_plain, play_match
 from arena.reply_queue import FailedRequest, ReplyQueue, pins_weights, streams
 from arena.submatches import submatch_outcome
 from arena.tool_calls import ToolRequest
@@ -124,6 +124,19 @@ class _Match:
 AnyMatch = _Match | DrawnMatch
 
 
+class _Seating(NamedTuple):
+    """The roles of a game's seats, and what no match has to ask them again."""
+
+    roles: tuple[Role, ...]  # [seats]
+    plain: bool  # none has tools or slots
+    probed: bool  # one is asked something outside its turns
+
+    @classmethod
+    def of(cls, roles: tuple[Role, ...]) -> Self:
+        """Look once at the roles of a game."""
+        return cls(roles, is_plain(roles), any(role.probes for role in roles))
+
+
 class _MatchRunner:
     """Runs the matches' coroutines; reuses their games and collects their episodes by index."""
 
@@ -136,7 +149,7 @@ class _MatchRunner:
         asks: Callable[[MatchRequest], bool] | None,
     ) -> None:
         self._ended: dict[int, Episode] = {}
-        self._roles_of = roles_of
+        self._seating = cache(lambda game: _Seating.of(roles_of(game)))
         self._make_game = make_game
         self._queue = queue
         self._engine_of, self._asks = engine_of, asks
@@ -166,10 +179,11 @@ class _MatchRunner:
         """Return a match whose coroutine has not been advanced."""
         idle = self._idle[request.game]
         game = idle.pop() if idle else self._make_game(request.game)
-        roles = self._roles_of(request.game)
-        match = _Match(index, request, request.players, game, play_match(request, game, roles), parent)
-        if any(role.probes for role in roles) and (self._asks is None or self._asks(request)):
-            match.probes = ProbeLog(roles, request.players)
+        seating = self._seating(request.game)
+        coroutine = play_match(request, game, seating.roles, plain=seating.plain)
+        match = _Match(index, request, request.players, game, coroutine, parent)
+        if seating.probed and (self._asks is None or self._asks(request)):
+            match.probes = ProbeLog(seating.roles, request.players)
         return match
 
     def advance(self, matches: Sequence[AnyMatch], replies: Sequence[Any]) -> list[AnyMatch]:
@@ -199,9 +213,9 @@ class _MatchRunner:
                 active += self._open(match, request)
         before, waited = 0, self._with_beliefs([(match, episode) for _, match, episode in finished])
         for (place, match, _), episode in zip(finished, waited, strict=True):
-            resumed = self._finish(match, episode)
-            active[place + before : place + before] = resumed
-            before += len(resumed)
+            if resumed := self._finish(match, episode):
+                active[place + before : place + before] = resumed
+                before += len(resumed)
         return active
 
     def begin_again(self, failed: Sequence[FailedRequest[_Match]], active: Sequence[AnyMatch]) -> list[AnyMatch]:
@@ -272,24 +286,25 @@ def _dispatch(
 
     Requests for streaming engines go to the queue; any other engine is called once.
     """
-    engines: dict[int, Any] = {}
-    matches_of: dict[int, list[AnyMatch]] = {}
+    matches_of: dict[int, tuple[Any, list[AnyMatch]]] = {}  # with their engine, by its id
     for match in active:
-        engine = match.node.engine if isinstance(match, DrawnMatch) else engine_of(match.reply_request.player)
-        if id(engine) not in engines:
-            engines[id(engine)], matches_of[id(engine)] = engine, []
-        matches_of[id(engine)].append(match)
+        engine: Any = match.node.engine if isinstance(match, DrawnMatch) else engine_of(match.reply_request.player)
+        group = matches_of.get(id(engine))
+        if group is None:
+            matches_of[id(engine)] = engine, [match]
+        else:
+            group[1].append(match)
     replied: list[AnyMatch] = []
     replies: list[Any] = []
-    for key, matches in matches_of.items():
-        if streams(engines[key]):
+    for engine, matches in matches_of.values():
+        if streams(engine):
             for match in matches:
                 assert isinstance(match, _Match), "no engine both streams and draws"
-                request = _with_pinned_weights(match, queue) if pins_weights(engines[key]) else match.reply_request
-                queue.submit(match, engines[key], request, match.reply_request.player)
+                request = _with_pinned_weights(match, queue) if pins_weights(engine) else match.reply_request
+                queue.submit(match, engine, request, match.reply_request.player)
         else:
             replied += matches
-            replies += _replies(engines[key], matches)
+            replies += _replies(engine, matches)
     return replied, replies
 
 

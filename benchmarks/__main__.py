@@ -42,6 +42,7 @@ MODULES = {  # of parts that need no arguments
     "dilemma": "benchmarks.studies.cooperation.dilemma",
     "store": "benchmarks.speed.match_store",
     "report": "benchmarks.speed.long_run",
+    "board": "benchmarks.speed.board_cost",
     "records": "benchmarks.speed.record_store",
     "tabular": "benchmarks.simulations.jpsro_tabular",
     "settling": "benchmarks.simulations.settling",

@@ -100,7 +100,7 @@ ROWS: dict[str, list[Row]] = {
         Row("arena", "steps/s of this arena", "{:,.0f}"),
         Row("textarena_raw", "steps/s of TextArena, bare environment", "{:,.0f}"),
         Row("textarena_wrapped", "steps/s of TextArena, as registered", "{:,.0f}"),
-        Row("ratio", "this arena ÷ TextArena's bare environment", "{:.2f}", 1, at_most=False),
+        Row("ratio", "this arena ÷ TextArena's bare environment", "{:.2f}", 2, at_most=False),
     ],
     "sampler": [
         Row("kuhn_league", "Kuhn poker, 512 matches in flight: replies/s of torch_lm", "{:,.0f}"),
@@ -163,6 +163,13 @@ ROWS: dict[str, list[Row]] = {
         Row("seconds", "seconds of `league report`", "{:.1f}", 20),
         Row("processor_seconds", "the same, of a processor", "{:.1f}"),
         Row("megabytes", "megabytes of the page", "{:.2f}", 10),
+    ],
+    "board": [
+        Row("loop_without", "processor seconds of the loop without the board", "{:.1f}"),
+        Row("loop_with", "with it", "{:.1f}"),
+        Row("loop_ratio", "with ÷ without", "{:.3f}"),
+        Row("processor_ratio", "with ÷ without: the whole run, with the process that draws figures", "{:.3f}"),
+        Row("clock_ratio", "with ÷ without: time from start to end", "{:.3f}"),
     ],
     "records": [
         Row(
