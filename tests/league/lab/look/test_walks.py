@@ -291,7 +291,8 @@ def test_one_file_is_walked_without_a_network(browser, made_run, tmp_path):
 SLOW = """async ([late, [first, second]]) => {
     const ask = look.ask, ready = await ask("overview");
     let release;
-    look.ask = (view, query) => (view === "overview" ? new Promise((answer) => { release = () => answer(ready); }) : ask(view, query));
+    const held = () => new Promise((answer) => { release = () => answer(ready); });
+    look.ask = (view, query) => (view === "overview" ? held() : ask(view, query));
     const turn = () => new Promise((done) => { setTimeout(done, 0); });
     location.hash = first;
     while (!release) { await turn(); }
