@@ -288,17 +288,10 @@ def test_one_file_is_walked_without_a_network(browser, made_run, tmp_path):
         page.get_by_text("The whole run is shown by: league look RUN").wait_for()
 
 
-SLOW = """async ([late, [first, second]]) => {
+HELD = """async () => {
     const ask = look.ask, ready = await ask("overview");
-    let release;
-    const held = () => new Promise((answer) => { release = () => answer(ready); });
+    const held = () => new Promise((answer) => { window.release = () => answer(ready); });
     look.ask = (view, query) => (view === "overview" ? held() : ask(view, query));
-    const turn = () => new Promise((done) => { setTimeout(done, 0); });
-    location.hash = first;
-    while (!release) { await turn(); }
-    location.hash = second;
-    while (late && !document.querySelector("main h1")?.textContent.startsWith("Matches that")) { await turn(); }
-    release();
 }"""
 
 
@@ -308,8 +301,16 @@ def test_a_view_that_comes_late_does_not_take_the_address_of_the_next(browser, s
     """Its answer comes after somebody went on, before the browser tells of the new address or when that view stands."""
     with browser.open(f"{served.address}#/matrix/kuhn_poker") as page:
         page.locator("table.matrix").first.wait_for()
-        page.evaluate(SLOW, [late, [first, "#/matches"]])
-        seen(page, "Matches that")
+        page.evaluate(HELD)
+        page.evaluate("first => { location.hash = first; }", first)
+        page.wait_for_function("window.release !== undefined")
+        if late:
+            page.evaluate("location.hash = '#/matches'")
+            seen(page, "Matches that")
+            page.evaluate("release()")
+        else:
+            page.evaluate("location.hash = '#/matches'; release()")
+            seen(page, "Matches that")
         page.wait_for_timeout(300)
         assert page.evaluate("location.hash") == "#/matches"
         seen(page, "Matches that")
