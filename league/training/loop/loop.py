@@ -66,10 +66,12 @@ def run_loop(league: League, stop: StopRequest) -> bool:
     log of metrics: lines beyond the checkpoint can be removed on resuming, but missing lines could not be recovered.
     """
     context, state = league.context, league.state
-    if not state.population:
+    if state.population:
+        league.start_learning()
+    else:
         league.report(0, None, league.snapshot(0))
+        league.start_learning()  # the processes that share a state write it from the first time on
         league.checkpoint()
-    league.start_learning()
     for iteration in range(state.iteration + 1, context.config.iterations + 1):
         league.gather(iteration)
         learned = league.collect(iteration)
