@@ -51,7 +51,6 @@ from learners.batching import TrainBatch
 from learners.losses.objective import Objective
 from learners.parallel.process_group import TorchProcessGroup
 from learners.parallel.saved_shards import PartWriter
-from learners.parallel.streamed_file import TensorLayout, write_streamed
 from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import LearningError, StepSettings, update
 from learners.update.policy import PLAYED, Policy
@@ -64,7 +63,7 @@ class UpdateTask(NamedTuple):
     """An update for all processes to take."""
 
     policy: str
-    new_weights: bool  # its weights were set outside an update, so they are broadcast first
+    new_weights: bool  # they were set outside an update, so they are broadcast first
     batch: TrainBatch
     objective: Objective
     steps: StepSettings
@@ -81,6 +80,7 @@ class SaveTask(NamedTuple):
     """The state of a policy, of which all processes with shards write their parts to a folder."""
 
     policy: str
+    new_weights: bool  # as in ``UpdateTask``
     folder: Path
 
 
@@ -300,14 +300,16 @@ class DataParallelLearner:
         sharded.restore(folder)
         self._sent_resets[policy.name] = policy.resets
 
-    def save_parts(self, policy: Policy, sharded: Policy, folder: Path) -> Future[None] | None:
-        """Let all shards write their parts to a folder, beside training; None if they hold nothing yet."""
+    def save_parts(self, policy: Policy, sharded: Policy, folder: Path) -> Future[None]:
+        """Let all shards write their parts to a folder, beside training."""
         self._read_parts(policy, sharded)
-        if not self.shards_are_new(policy):
-            return None
+        new_weights = not self.shards_are_new(policy)
         critic = policy.critic.tensors() if policy.critic is not None else {}
         its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
-        send_task(self._process_group, SaveTask(policy.name, folder.resolve()))
+        send_task(self._process_group, SaveTask(policy.name, new_weights, folder.resolve()))
+        if new_weights:
+            _send_weights(self._process_group, sharded, policy)
+            self._sent_resets[policy.name] = policy.resets
         return self._writer.begin(policy.name, folder, sharded.held() | its_own)
 
     def gathered(self, sharded: Policy, parts: tuple[str, ...] = ()) -> Iterator[tuple[str, Tensor]]:
@@ -323,15 +325,8 @@ class _LedShards:
         self._learner, self._policy, self._sharded = learner, policy, sharded
 
     def save(self, path: Path) -> Future[None] | None:
-        """See ``Shards``. Before an update sends them the weights, shards hold nothing, and the policy is saved."""
-        begun = self._learner.save_parts(self._policy, self._sharded, path)
-        if begun is None:
-            state = dict(self._policy.saved_state())
-            if self._policy.critic is not None:
-                state |= {f"critic/{name}": tensor for name, tensor in self._policy.critic.tensors().items()}
-            layouts = {name: TensorLayout.of(tensor) for name, tensor in state.items()}
-            write_streamed(path, layouts, state.items())
-        return begun
+        """See ``Shards``."""
+        return self._learner.save_parts(self._policy, self._sharded, path)
 
 
 def run_follower(rendezvous: Rendezvous) -> None:
@@ -363,6 +358,8 @@ def follow(config: RunConfig, process_group: TorchProcessGroup, policies: Mappin
         if isinstance(task, UpdateTask):
             _run_task(config, process_group, policy, task, policy)
         elif isinstance(task, SaveTask):
+            if task.new_weights:
+                _send_weights(process_group, policy, policy)
             writer.begin(policy.name, task.folder, policy.held())
         elif isinstance(task, LoadTask):
             policy.restore(task.folder)
@@ -397,16 +394,21 @@ def _run_task(
 ) -> dict[str, float]:
     """Update this process's policy or shard; rank 0's ``source`` has the weights to broadcast."""
     if task.new_weights:
-        tensors = process_group.broadcast_tensors(() if process_group.rank else source.saved_state())
-        if process_group.rank or policy is not source:
-            policy.load_stream(tensors, "The leader's message")
-        else:
-            for _ in tensors:  # which others wait for
-                pass
+        _send_weights(process_group, policy, source)
     metrics = update(policy, task.batch, task.objective, task.steps, process_group)
     if policy.updates % config.objective.magnet_every == 0:
         policy.refresh_magnet()
     return metrics
+
+
+def _send_weights(process_group: TorchProcessGroup, policy: Policy, source: Policy) -> None:
+    """Give all processes' ``policy`` the state of rank 0's ``source``, one tensor at a time."""
+    tensors = process_group.broadcast_tensors(() if process_group.rank else source.saved_state())
+    if process_group.rank or policy is not source:
+        policy.load_stream(tensors, "The leader's message")
+    else:
+        for _ in tensors:  # which others wait for
+            pass
 
 
 def join_process_group(rendezvous: Rendezvous) -> TorchProcessGroup:

@@ -66,10 +66,14 @@ def run_loop(league: League, stop: StopRequest) -> bool:
     log of metrics: lines beyond the checkpoint can be removed on resuming, but missing lines could not be recovered.
     """
     context, state = league.context, league.state
-    if not state.population:
+    begins, sharded = not state.population, context.config.optimizer.sharded
+    if begins:
         league.report(0, None, league.snapshot(0))
+    if begins and not sharded:
         league.checkpoint()
     league.start_learning()
+    if begins and sharded:  # all processes write their parts of the first checkpoint, too
+        league.checkpoint()
     for iteration in range(state.iteration + 1, context.config.iterations + 1):
         league.gather(iteration)
         learned = league.collect(iteration)

@@ -20,6 +20,7 @@ from arena.roofline import Shape
 from benchmarks.gpu.shapes import config_of, textless_tokenizer
 from benchmarks.gpu.update import game_length_batch
 from learners.losses.objective import Objective, Surrogate
+from learners.parallel import saved_shards
 from learners.parallel.process_group import TorchProcessGroup
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
@@ -27,6 +28,7 @@ from support.learning.memory_of_smollm2 import status
 
 SHAPE = Shape("72M", 640, 12, 10, 10, 64, 2048, 8192)
 SMALL = Shape("small", 64, 2, 2, 2, 32, 64, 512)
+FILE_BYTES = 1 << 24  # of a checkpoint's files: small beside the weights, so that these are what is measured
 STEPS = StepSettings(learning_rate=1e-6, inner_steps=1, max_grad_norm=1.0, max_gap=math.inf, max_tokens=256)
 
 
@@ -73,12 +75,15 @@ def be_one(rank, folder, offload):
     before = status("VmRSS")
     away = Path(folder) if offload else None
     policy, start = peak(lambda: begun(SHAPE, Path(folder) / "large", team, away), before)
+    saved_shards.FILE_BYTES = FILE_BYTES
+    writer, saved = saved_shards.PartWriter(), Path(folder) / "saved"
+    _, first_save = peak(lambda: saved_shards.wait_for(writer.begin("main", saved, policy.held())), before)
     batch = game_length_batch(1, SHAPE.vocabulary)
     update(policy, batch, objective, STEPS, team)
     _, in_update = peak(lambda: update(policy, batch, objective, STEPS, team), before)
     policy.optimizer.zero_grad(set_to_none=True)
     gc.collect()
-    found = {"start": start, "update": in_update, "between": status("VmRSS") - before}
+    found = {"start": start, "save": first_save, "update": in_update, "between": status("VmRSS") - before}
     found["tokens"] = sum(len(row.prompt) + len(row.reply) for row in batch.free)
     found["scored"] = sum(len(row.reply) for row in batch.free)
     (Path(folder) / f"rank-{rank}.json").write_text(json.dumps(found), encoding="utf-8")

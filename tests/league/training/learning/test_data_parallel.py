@@ -44,9 +44,9 @@ def tensors(run):
     return {path.stem: state_of(path) for path in newest.glob("*.safetensors")}
 
 
-def state_of(path):
-    """Return the tensors of a file, or of a folder of parts."""
-    if path.is_file():
+def state_of(path, *, parts=False):
+    """Return the tensors of a file, or (or only, if these are ``parts``) of a folder of parts."""
+    if path.is_file() and not parts:
         return load_file(path)
     assert len({part.name.split("-")[1] for part in path.iterdir()}) > 1, "each process writes its part"
     whole = {name: torch.full(*layout[:1], 7, dtype=layout.dtype) for name, layout in layouts_of(path).items()}
@@ -78,7 +78,9 @@ def assert_same(found, expected):
 def test_copies_and_shards_train_the_run_of_one_process_whatever_number_goes_on(weights, tmp_path):
     alone = train(tmp_path, "alone", *WEIGHTS[weights], "iterations=4")
     assert_same(train(tmp_path, "copies", *WEIGHTS[weights], *TWO, "iterations=4"), alone)
-    train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS, "optimizer.offload=true")
+    train(tmp_path, "shards", *WEIGHTS[weights], *TWO, *SHARDS, "optimizer.offload=true", "checkpoints=3")
+    first = state_of(tmp_path / "shards/state/iteration-000000/main.safetensors", parts=True)
+    assert not any(key.startswith("exp_avg") for key in first), "before the first update"
     for processes in (1, 2, 3):
         assert_same(resumed(tmp_path / "shards", tmp_path / f"on-{processes}", processes), alone)
 
@@ -93,7 +95,7 @@ written, write = [], Writer.write_data
 def killed(self, *plan):
     written.append(1)
     write(self, *plan)
-    if len(written) == 2:
+    if len(written) == 3:  # at iterations 0, 1 and 2
         os.kill(os.getpid(), signal.SIGKILL)
     return write(self, *plan)
 

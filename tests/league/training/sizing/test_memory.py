@@ -55,7 +55,8 @@ def test_each_of_two_processes_holds_half_and_what_is_predicted(offload, tmp_pat
     """In single precision a weight and its moments are 12 bytes, of both together: at the start, and between updates.
 
     So it is in an update, too, if moments are away, and else with gradients, 4 bytes more. Beyond these shares are one
-    layer and the table of embeddings, their gradients, and what the pass keeps.
+    layer and the table of embeddings, their gradients, and what the pass keeps. While the first checkpoint is written,
+    before any moment, it is a share of the weights, of their copy, and of a file.
     """
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
@@ -63,9 +64,11 @@ def test_each_of_two_processes_holds_half_and_what_is_predicted(offload, tmp_pat
     subprocess.run([sys.executable, *words], env=environment, check=True)
     shape = memory_of_shards.SHAPE
     share, beyond = 12 * shape.weights / 2, gathered_bytes(shape, bytes_each=4)
+    files = 2 * max(4 * shape.vocabulary * shape.hidden, memory_of_shards.FILE_BYTES) / 2  # one is made, and written
     for rank in (0, 1):
         found = json.loads((tmp_path / f"rank-{rank}.json").read_text())
         assert found["start"] <= 1.1 * share
+        assert found["save"] <= 1.1 * (8 * shape.weights / 2 + files)
         assert found["between"] <= 1.1 * (share / 3 if offload else share)
         assert found["update"] <= 1.1 * (share if offload else share * 4 / 3 + beyond)
         one = pass_bytes(shape, found["tokens"], found["scored"], trained="shards", checkpointing=True, **CPU)
