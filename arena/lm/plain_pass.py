@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import embedding, linear, silu
+from torch.nn.functional import embedding, linear, rms_norm, silu
 
 from arena.lm.attention.prefix_attention import KeysValues, attend_as
 
@@ -151,6 +151,8 @@ class PlainPass:
         return self._normed(linear(states, projection["weight"]).unflatten(-1, (-1, self._width)), norm)
 
     def _normed(self, states: Tensor, norm: _Held) -> Tensor:
+        if not torch.is_grad_enabled():
+            return rms_norm(states, states.shape[-1:], norm["weight"], self._epsilon)  # in one call
         normed: Tensor = _Norm.apply(states, norm["weight"], self._epsilon)  # type: ignore[no-untyped-call]
         return normed
 
@@ -221,8 +223,7 @@ class _Turn(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         ctx.save_for_backward(cos, sin)
-        first, second = states.chunk(2, -1)
-        return states * cos + torch.cat((-second, first), -1) * sin
+        return _rotated(states, cos, sin)
 
     @staticmethod
     @once_differentiable
@@ -246,8 +247,15 @@ def _rotation(positions: Tensor, rotary: Any) -> tuple[Tensor, Tensor]:
 
 
 def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    if not torch.is_grad_enabled():
+        return _rotated(states, cos, sin)
     turned: Tensor = _Turn.apply(states, cos, sin)  # type: ignore[no-untyped-call]
     return turned
+
+
+def _rotated(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = states.chunk(2, -1)
+    return (states * cos).add_(torch.cat((-second, first), -1).mul_(sin))
 
 
 def _causal(mask: Tensor) -> Tensor:
