@@ -106,6 +106,23 @@ def test_levels_that_are_not_the_suites_games_are_refused(tmp_path, levels, sent
         load_suite(str(tmp_path / "mine.toml"))
 
 
+def test_mars_has_two_levels_and_each_game_of_the_first_has_a_longer_one_of_its_kind_in_the_second(tmp_path):
+    """OpenSpiel's longest matches: 9 and 42 moves, 3 and 8, 2 and more. A uniform player's progress is told by level."""
+    suite = load_suite("mars")
+    small, large = suite.levels["small"], suite.levels["large"]
+    longest = {game: make_game(game).spec.max_turns for game in (*small, *large)}
+    assert [longest[game] for game in small] == [9, 3, 2]
+    assert [longest[game] for game in large][:2] == [42, 8]
+    assert all(longest[easy] < longest[hard] for easy, hard in zip(small, large, strict=True))
+    assert set(suite.training) == set(small)
+    assert set(suite.held_out) == set(large)
+    rows = made(tmp_path, suite.model_copy(update={"opponents": ("random",), "matches": 40}), "random")
+    assert [level for _, level, game in rows if not game] == ["small", "large", ""]
+    means = [rows["random", level, ""].percent for level in ("small", "large", "")]
+    assert means[2] == pytest.approx(fmean(means[:2])), "both levels have three games"
+    assert rows["random", "small", "kuhn_poker"].percent == pytest.approx(50.0, abs=4 * 6), "zero-sum, with itself"
+
+
 def test_the_command_prints_the_table_and_keeps_it(tmp_path, capsys):
     path = tmp_path / "mine.toml"
     path.write_text(
