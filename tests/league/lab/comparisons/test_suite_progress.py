@@ -107,7 +107,7 @@ def test_levels_that_are_not_the_suites_games_are_refused(tmp_path, levels, sent
 
 
 def test_mars_has_two_levels_and_each_game_of_the_first_has_a_longer_one_of_its_kind_in_the_second(tmp_path):
-    """OpenSpiel's longest matches: 9 and 42 moves, 3 and 8, 2 and more. A uniform player's progress is told by level."""
+    """OpenSpiel's longest matches: 9 and 42 moves, 3 and 8, 2 and more. A uniform player's progress, by level."""
     suite = load_suite("mars")
     small, large = suite.levels["small"], suite.levels["large"]
     longest = {game: make_game(game).spec.max_turns for game in (*small, *large)}
