@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import Linear, Module
 
-from arena.lm.logprobs import ScoreOptions, Scores, truncate
+from arena.lm.logprobs import ScoreOptions, Scores, tempered, truncate
 
 MOST_LOGITS = 1 << 28  # at once, 1 GB in single precision
 
@@ -73,5 +73,5 @@ class _Scores(torch.autograd.Function):
 
 def _distributions(states: Tensor, weight: Tensor, targets: Tensor, options: ScoreOptions) -> Tensor:
     """Return log p.  # [m, V], single precision"""
-    logits = (states @ weight.T).float() / options.temperature
+    logits = tempered(states @ weight.T, options.temperature)
     return truncate(logits, options.truncation, targets).log_softmax(-1)

@@ -22,7 +22,7 @@ from arena.flops import PassCost
 from arena.lm.attention import prefix_attention
 from arena.lm.attention.varlen import has_kernel
 from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
-from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
+from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs, tempered
 from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
 from arena.lm.plain_pass import PlainPass
 from arena.lm.tensors import heads, own_memory, to_device, use_contiguous_states
@@ -205,7 +205,7 @@ class LanguageModel(ChatTokenizer):
     def choice_logprobs(self, chunk: Chunk | Pack, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
         """Return the masked log-probs of a chunk's legal replies; ``tries`` are those given to ``plan_choice``."""
         logits = self.run_pack(chunk).logits[0] if isinstance(chunk, Pack) else self.run(chunk, 1).logits[:, 0]
-        return choice_logprobs(logits.float() / temperature, [tries[i] for i in chunk.items])
+        return choice_logprobs(tempered(logits, temperature), [tries[i] for i in chunk.items])
 
     def run_pack(self, pack: Pack, **options: Any) -> Any:
         """Return the model's output, with logits at the last token of each suffix.  # [1, N, V]"""

@@ -85,6 +85,12 @@ def _score(head: Head, states: Tensor, targets: Tensor, options: ScoreOptions) -
     return logprobs, entropy
 
 
+def tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Return logits in single precision, divided by a temperature; where that is 1, without passing over them."""
+    logits = logits.float()
+    return logits if temperature == 1.0 else logits / temperature
+
+
 def truncate(logits: Tensor, truncation: Truncation, targets: Tensor | None = None, *, waits: bool = True) -> Tensor:
     """Return logits [N, V], after temperature, with ``CUT_OFF`` for tokens that cannot be sampled.
 

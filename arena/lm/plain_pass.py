@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding, linear, rms_norm, silu
 
 from arena.lm.attention.prefix_attention import KeysValues, attend_as
+from arena.lm.tensors import causal
 
 _OF_KEYS = {"input_ids", "only_keys"}
 _INPUTS = frozenset(
@@ -125,7 +126,8 @@ class PlainPass:
         tokens, places = tree.once(ids.flatten()), tree.once(positions.expand(rows, length).flatten())
         states = embedding(tokens, self._embedding._parameters["weight"], self._embedding.padding_idx)  # [T, H]
         cos, sin = _rotation(places, self._rotary)
-        kept, allowed, last = [], None if mask is None else _causal(mask), self._layers[-1]
+        kept, last = [], self._layers[-1]
+        allowed = None if mask is None else causal(length, length) & mask.bool()[:, None, None]  # [N, 1, S, S]
         for layer in self._layers:
             inner, (queries, keys, values) = self._normed(states, layer.before), layer.projections
             key = _turned(self._by_head(inner, keys, layer.norms[1]), cos, sin)
@@ -258,14 +260,8 @@ def _rotated(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return (states * cos).add_(torch.cat((-second, first), -1).mul_(sin))
 
 
-def _causal(mask: Tensor) -> Tensor:
-    """Return which keys each query sees: none after it, and no padding.  # [N, 1, S, S]"""
-    length = mask.shape[1]
-    return torch.ones(length, length, dtype=torch.bool).tril() & mask.bool()[:, None, None]
-
-
 def _rows(allowed: Tensor | None, length: int, keep: int, prefix: KeysValues | None) -> Tensor | None:
     """Return which keys the last queries see; None where attention takes them for the last without being told."""
     if allowed is not None:
         return allowed[:, :, -keep:]
-    return None if keep == 1 or prefix else torch.ones(length, length, dtype=torch.bool).tril()[-keep:]
+    return None if keep == 1 or prefix else causal(keep, length)

@@ -47,6 +47,11 @@ def heads(config: Any) -> tuple[int, int, int]:
     return config.num_attention_heads, config.num_key_value_heads, width
 
 
+def causal(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
+    """Return which keys of a sequence its last queries see: none after their own.  # [queries, keys]"""
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+
+
 def is_aligned(tensor: Tensor) -> bool:
     """Return whether a tensor begins at a multiple of ``ALIGNMENT``."""
     return tensor.data_ptr() % ALIGNMENT == 0

@@ -20,7 +20,7 @@ from transformers import DynamicCache
 
 from arena.lm.chunks import Tokens
 from arena.lm.language_model import LanguageModel
-from arena.lm.logprobs import MASKED
+from arena.lm.logprobs import MASKED, tempered
 from arena.lm.tensors import heads
 from roles.trie import ReplyTrie
 
@@ -102,7 +102,7 @@ def _node_logprobs(
         if len(ends):
             choice = allowed[kind[ends]]
             beyond = choice < 0
-            scores = (logits[node].float() / temperature).gather(1, choice.clamp(min=0)).masked_fill(beyond, MASKED)
+            scores = tempered(logits[node], temperature).gather(1, choice.clamp(min=0)).masked_fill(beyond, MASKED)
             found[tree.order[ends]] = scores.log_softmax(-1).masked_fill(beyond, MASKED).cpu().numpy()
         waiting += _children(tree, batch, most)
     return found

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from arena.lm.chunks import Chunk, Tokens
 from arena.lm.language_model import LanguageModel
-from arena.lm.logprobs import choice_logprobs
+from arena.lm.logprobs import choice_logprobs, tempered
 from roles.trie import ReplyTrie
 
 MOST_PREFIXES = 16  # of one model; the keys and values of a prefix of 200 tokens take some 10 MB in a model of 135 M
@@ -44,8 +44,7 @@ class PassCache:
         branches = tuple(tries[item].branches for item in chunk.items)
         key = (temperature, chunk.prefix, chunk.suffixes, branches)
         if key not in self._nodes:
-            logits = self._logits(chunk).float()
-            logits = logits if temperature == 1.0 else logits / temperature
+            logits = tempered(self._logits(chunk), temperature)
             nodes: Nodes = choice_logprobs(logits, [tries[item] for item in chunk.items]).nodes.tolist()
             if self._kept + len(nodes) > MOST_ANSWERS:
                 self._nodes.clear()

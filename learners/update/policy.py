@@ -42,8 +42,8 @@ _LARGE_PARTS = ("weights", "magnet", "average", "reference")
 class Shards(Protocol):
     """The shards of a policy, in this process and others."""
 
-    def save(self, path: Path) -> Future[None] | None:
-        """Write their state to a safetensors file, or begin to write it to a folder: a file a process."""
+    def save(self, path: Path) -> Future[None]:
+        """Begin to write their state to a folder, a part a process; the result is there when all is written."""
 
 
 class Policy:

@@ -18,6 +18,7 @@ from transformers.masking_utils import sdpa_mask
 
 from arena.lm.attention.varlen import Spans, attend_spans
 from arena.lm.packing import Attention, attend
+from arena.lm.tensors import causal
 
 NAME = "league_shared_prefix"
 FAMILIES = frozenset({"qwen2", "qwen3", "llama"})  # with plain scaled dot-product attention
@@ -89,7 +90,7 @@ def attend_as(
 def _allowed(mask: Tensor | None, length: int, keys: int, device: torch.device) -> Tensor:
     """Return which of its sequence's keys each query, the last ``length``, may attend to.  # [B or 1, 1, S, K]"""
     if mask is None:
-        return torch.ones(length, keys, dtype=torch.bool, device=device).tril(keys - length)[None, None]
+        return causal(length, keys, device)[None, None]
     return mask if mask.dtype == torch.bool else mask == 0
 
 

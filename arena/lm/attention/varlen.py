@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 
-from arena.lm.tensors import to_device
+from arena.lm.tensors import causal, to_device
 
 FIRST_WITH_FLASH = (8, 0)  # compute capability: Ampere
 WIDEST = 256  # numbers in a head
@@ -91,9 +91,7 @@ def by_sequence(queries: Tensor, keys: Tensor, values: Tensor, spans: Spans, sca
             q,
             k,
             v,
-            attn_mask=torch.ones(q.shape[1], k.shape[1], dtype=torch.bool, device=q.device).tril(
-                k.shape[1] - q.shape[1]
-            ),
+            attn_mask=causal(q.shape[1], k.shape[1], q.device),
             scale=scale,
             enable_gqa=q.shape[0] != k.shape[0],
         )

@@ -20,7 +20,7 @@ from arena.lm.decoding.kv_cache import DecodingState, prefill
 from arena.lm.decoding.stacked_pass import MOST_TOKENS
 from arena.lm.decoding.static_batch import Sampling
 from arena.lm.language_model import LanguageModel
-from arena.lm.logprobs import truncate
+from arena.lm.logprobs import tempered, truncate
 from roles.truncation import NO_TRUNCATION, Truncation
 
 BLOCK = 64  # tokens whose probabilities are summed before one of them is drawn
@@ -87,8 +87,7 @@ def _decode(
     """Decode all requests to their end at a temperature and truncation, filling the rows in place."""
     temperature, truncation = sampling
     for step in range(max_tokens):
-        logits = decoding.logits.float()
-        logits = truncate(logits if temperature == 1.0 else logits / temperature, truncation)
+        logits = truncate(tempered(decoding.logits, temperature), truncation)
         parents, tokens, states = _draw(states, logits, end)
         if not tokens or step == max_tokens - 1:
             return

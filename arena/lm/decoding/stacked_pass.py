@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, linear, silu
 
 from arena.lm.attention.prefix_attention import KeysValues, attend_as
-from arena.lm.tensors import heads
+from arena.lm.tensors import causal, heads
 
 MOST_TOKENS = 1024  # in a pass over prompts: what a layer computes then stays in a processor's cache
 
@@ -183,5 +183,5 @@ def _allowed(mask: Tensor, length: int) -> Tensor:
 
     # [N, 1, S, K]
     """
-    keys, real = mask.shape[1], mask.bool()[:, None, None]
-    return real if length == 1 else real & torch.ones(length, keys, dtype=torch.bool).tril(keys - length)
+    real = mask.bool()[:, None, None]
+    return real if length == 1 else real & causal(length, mask.shape[1])

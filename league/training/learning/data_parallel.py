@@ -324,7 +324,7 @@ class _LedShards:
     def __init__(self, learner: DataParallelLearner, policy: Policy, sharded: Policy) -> None:
         self._learner, self._policy, self._sharded = learner, policy, sharded
 
-    def save(self, path: Path) -> Future[None] | None:
+    def save(self, path: Path) -> Future[None]:
         """See ``Shards``."""
         return self._learner.save_parts(self._policy, self._sharded, path)
 

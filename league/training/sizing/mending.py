@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from league.config import RunConfig
+from league.config.engine import VllmSettings
 from league.training.sizing.cards import spread_of
 
 SMALL_PASS = 2048  # tokens
@@ -35,18 +36,22 @@ def _of(table: str, **values: object) -> Callable[[RunConfig], RunConfig]:
 
 
 def _of_engines(config: RunConfig) -> Iterator[Mending]:
-    vllm, servers = config.engine.vllm, config.engine.vllm_server
-    if vllm.kv_cache_gib is not None and not config.engine.in_process:
-        other = vllm.model_copy(update={"kv_cache_gib": None})
-        yield Mending("engine.vllm.kv_cache_gib = none", _of("engine", vllm=other))
-    for tenths in range(9, 1, -1) if not config.engine.in_process and vllm.kv_cache_gib is None else ():
-        if tenths / 10 != vllm.gpu_memory_utilization:
-            other = vllm.model_copy(update={"gpu_memory_utilization": tenths / 10})
-            yield Mending(f"engine.vllm.gpu_memory_utilization = {tenths / 10}", _of("engine", vllm=other))
+    if not config.engine.in_process:
+        yield from _of_memory(config.engine.vllm)
+    servers = config.engine.vllm_server
     if spread_of(config).started and servers.tensor_parallel < MOST_PARALLEL:
         twice = {"tensor_parallel": 2 * servers.tensor_parallel, "replicas": max(servers.replicas // 2, 1)}
         said = " and ".join(f"engine.vllm_server.{n} = {v}" for n, v in twice.items() if v != getattr(servers, n))
         yield Mending(said, _of("engine", vllm_server=servers.model_copy(update=twice)))
+
+
+def _of_memory(vllm: VllmSettings) -> Iterator[Mending]:
+    """Yield other shares of a card; where memory for keys and values is given, that it is not."""
+    given = vllm.kv_cache_gib is not None
+    shares = [tenths / 10 for tenths in range(9, 1, -1) if tenths / 10 != vllm.gpu_memory_utilization]
+    for name, value in [("kv_cache_gib", None)] if given else [("gpu_memory_utilization", share) for share in shares]:
+        said = "none" if value is None else value
+        yield Mending(f"engine.vllm.{name} = {said}", _of("engine", vllm=vllm.model_copy(update={name: value})))
 
 
 def _of_learners(config: RunConfig) -> Iterator[Mending]:
