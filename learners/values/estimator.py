@@ -36,6 +36,25 @@ class How(Enum):
     CRITIC = "critic"  # by the policy's own value heads: make(policy, trajectories, evidence) -> Estimates
     PLAY = "play"  # by continuing matches: make(trajectories, simulator, settings) -> Columns
     EXACT = "exact"  # by enumerating the whole game: as PLAY
+    # from all matches so far, under the policies as they are: make(trajectories, state, probabilities, settings) ->
+    # Columns and the state after the matches, where probabilities(states) are the policies' at remembered states
+    REMEMBERED = "remembered"
+
+
+class Remembered(NamedTuple):
+    """An information state of a seat with chosen replies: all that their probabilities depend on besides weights."""
+
+    policy: str
+    seat: int
+    prompt: tuple[int, ...]  # token ids  # [P]
+    mask: tuple[str, ...]  # the legal replies  # [A]
+    temperature: float
+
+    @classmethod
+    def from_json(cls, row: Sequence[Any]) -> Remembered:
+        """Return what JSON made of one."""
+        policy, seat, prompt, mask, temperature = row
+        return cls(policy, seat, tuple(prompt), tuple(mask), temperature)
 
 
 class ExactTurns(NamedTuple):

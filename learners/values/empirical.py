@@ -1,0 +1,215 @@
+"""The advantage of every legal reply in the game as the remembered matches have shown it: an empirical game tree.
+
+Every match adds its path to a tree: who was shown what, and what was replied (empirical extensive-form games, arXiv
+2302.01366). What follows a reply, whether a seat's next observation or the end, has the frequency that it had. Policies
+cannot bias that frequency, as each depends only on what the path holds, so matches of all iterations count alike. Only
+the policies change, and they are read again at every remembered state:
+
+    V(h) = Σ_a π(a | h) Q(h, a) / Σ_a π(a | h)    over the replies that were tried at h
+    A(I, a) = Σ_h ρ(h) (Q(h, a) − V(h)) / Σ_h ρ(h)    over the histories of I at which a was tried
+
+with ρ the probability of h by chance and the other seats. So a turn's credit has no luck but in what the tree has
+not seen, and no rules are read: sampled matches are all it knows. Where an information state was met in fewer than
+``least`` matches, its turns have the return less the seat's value at the start, as sampled policy gradients have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from games.common.section import Positive, Section
+from learners.keys import join_names
+from learners.normalisation import trace_of
+from learners.trajectories import Trajectory
+from learners.values.estimator import Columns, Estimated, How, Remembered, State, ValueEstimator, ValueFacts
+from learners.values.memory import by_key
+
+Floats = NDArray[np.float64]
+_ROOT = 0  # the edge before a match's first turn
+
+
+class Settings(Section):
+    """``empirical``'s settings."""
+
+    turns: Positive = Field(
+        50_000, description="how many different positions of matches are remembered; those met longest ago go first"
+    )
+    least: Positive = Field(
+        1, description="matches that an information state was met in before its replies are valued by the tree"
+    )
+
+
+class _Tree:
+    """A tree that grows by matches. Parents come before children; all fields are columns, ready for JSON."""
+
+    def __init__(self, saved: dict[str, Any] | None, seats: int) -> None:
+        data = saved or {}
+        self.clock: int = data.get("clock", 0) + 1
+        self.states: list[Remembered] = [Remembered.from_json(row) for row in data.get("states", [])]
+        self.state: list[int] = list(data.get("state", []))  # of each node, a seat's turn  # [D]
+        self.edge: list[int] = list(data.get("edge", []))  # that leads to it  # [D]
+        self.met: list[int] = list(data.get("met", []))  # matches that came to it  # [D]
+        self.last: list[int] = list(data.get("last", []))  # when it was met last  # [D]
+        self.node: list[int] = list(data.get("node", [-1]))  # that the edge leaves  # [E]
+        self.reply: list[int] = list(data.get("reply", [-1]))  # of the state's mask  # [E]
+        self.tried: list[int] = list(data.get("tried", [0]))  # matches that took it  # [E]
+        self.earned: list[list[float]] = [list(row) for row in data.get("earned", [[0.0] * seats])]  # of the ended
+        self._states = {state: index for index, state in enumerate(self.states)}
+        self._nodes = {pair: index for index, pair in enumerate(zip(self.edge, self.state, strict=True))}
+        self._edges = {pair: index for index, pair in enumerate(zip(self.node, self.reply, strict=True))}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``__init__`` reads."""
+        columns = {name: getattr(self, name) for name in ("state", "edge", "met", "last", "node", "reply", "tried")}
+        return {"clock": self.clock, "states": self.states, "earned": self.earned, **columns}
+
+    def add(self, path: Sequence[tuple[Remembered, int]], returns: Sequence[float]) -> None:
+        """Add a match: the state and reply of each turn, and the returns of the trained seats."""
+        edge = _ROOT
+        self.tried[edge] += 1
+        for state, reply in path:
+            number = self._states.setdefault(state, len(self.states))
+            if number == len(self.states):
+                self.states.append(state)
+            node = self._nodes.setdefault((edge, number), len(self.state))
+            if node == len(self.state):
+                for column, value in ((self.state, number), (self.edge, edge), (self.met, 0), (self.last, 0)):
+                    column.append(value)
+            self.met[node] += 1
+            self.last[node] = self.clock
+            edge = self._edges.setdefault((node, reply), len(self.node))
+            if edge == len(self.node):
+                self.node.append(node)
+                self.reply.append(reply)
+                self.tried.append(0)
+                self.earned.append([0.0] * len(returns))
+            self.tried[edge] += 1
+        self.earned[edge] = [total + one for total, one in zip(self.earned[edge], returns, strict=True)]
+
+    def number_of(self, state: Remembered) -> int:
+        """Return the number of a state that is remembered."""
+        return self._states[state]
+
+
+def empirical(
+    trajectories: Sequence[Trajectory],
+    state: State,
+    probabilities: Callable[[Sequence[Remembered]], list[tuple[float, ...] | None]],
+    settings: Settings,
+) -> tuple[Columns, State]:
+    """Add the matches to the tree, and value every legal reply of their turns by it."""
+    credits_N: list[tuple[tuple[float, ...], ...]] = [()] * len(trajectories)
+    after = dict(state)
+    for key, indices in by_key(trajectories, lambda t: join_names(t.game, *t.players)):
+        tree = _Tree(state.get(key), len({trajectories[i].seat for i in indices}))
+        for path, returns in _paths([trajectories[i] for i in indices]):
+            tree.add(path, returns)
+        seats = {seat: place for place, seat in enumerate(sorted({trajectories[i].seat for i in indices}))}
+        values = _Values(tree, [seats[one.seat] for one in tree.states], probabilities(tree.states))
+        for i in indices:
+            credits_N[i] = tuple(_credits(trajectories[i], tree, values, seats, settings.least))
+        after[key] = tree.to_json()
+    return {"reply_credits": credits_N}, after
+
+
+def _credits(
+    trajectory: Trajectory, tree: _Tree, values: _Values, seats: dict[int, int], least: int
+) -> Iterator[tuple[float, ...]]:
+    for turn in trajectory.turns:
+        state = remembered(trajectory, turn)
+        number = tree.number_of(state)
+        if values.met[number] >= least:
+            yield values.credits[number]
+        else:
+            gain = trajectory.match_return - float(values.start[seats[trajectory.seat]])
+            yield tuple([gain * (reply == turn.reply) for reply in state.mask])
+
+
+def remembered(trajectory: Trajectory, turn: Any) -> Remembered:
+    """Return the information state of a turn: all that its replies' probabilities depend on, and whose turn it is."""
+    trace = trace_of(trajectory, turn)
+    return Remembered(trajectory.policy, trajectory.seat, trace.prompt_ids, trace.mask or (), trace.temperature)
+
+
+def _paths(
+    trajectories: Sequence[Trajectory],
+) -> Iterator[tuple[list[tuple[Remembered, int]], list[float]]]:
+    """Yield the path and the trained seats' returns of each match."""
+    known: dict[tuple[int, str], tuple[Remembered, int]] = {}  # by trace: turns that were drawn from one are equal
+    for members in dict(by_key(trajectories, lambda t: str(t.match))).values():
+        of_match = sorted((trajectories[i] for i in members), key=lambda t: t.seat)
+        ordered = []
+        for one in of_match:
+            for place, turn in zip(one.order, one.turns, strict=True):
+                key = id(turn.trace), turn.reply
+                if (step := known.get(key)) is None:
+                    state = remembered(one, turn)
+                    step = known[key] = state, state.mask.index(turn.reply)
+                ordered.append((place, step))
+        ordered.sort(key=lambda pair: pair[0])
+        yield [step for _, step in ordered], [one.match_return for one in of_match]
+
+
+class _Values:
+    """What a tree says under the policies: by state the credits of all replies, and the values at the start."""
+
+    def __init__(self, tree: _Tree, seat: list[int], policy: Sequence[tuple[float, ...] | None]) -> None:
+        sizes = np.array([len(one.mask) for one in tree.states])
+        first = np.concatenate(([0], np.cumsum(sizes)))[:-1]
+        state, reply = np.array(tree.state), np.array(tree.reply)
+        node, edge = np.array(tree.node), np.array(tree.edge)
+        met, tried, earned = np.array(tree.met, float), np.array(tree.tried, float), np.array(tree.earned)
+        slot = np.concatenate(([0], first[state[node[1:]]] + reply[1:]))  # of each edge, among all states' replies
+        count = int(sizes.sum())
+        takes = np.bincount(slot[1:], tried[1:], count)
+        flat = np.concatenate(
+            [
+                np.array(row) if row is not None else takes[f : f + n] / max(takes[f : f + n].sum(), 1.0)
+                for row, f, n in zip(policy, first, sizes, strict=True)
+            ]
+        )
+        p = np.concatenate(([1.0], np.maximum(flat[slot[1:]], 1e-12)))
+        depth = np.zeros(len(state), int)
+        for d, e in enumerate(tree.edge):
+            depth[d] = depth[tree.node[e]] + 1 if e else 0
+        nodes_at = [np.flatnonzero(depth == level) for level in range(int(depth.max()) + 1)]
+        edge_depth = np.concatenate(([-1], depth[node[1:]]))
+        edges_at = [np.flatnonzero(edge_depth == level) for level in range(len(nodes_at))]
+        q, v = earned.copy(), np.zeros((len(state), earned.shape[1]))
+        mass = np.bincount(node[1:], p[1:], len(state))
+        for nodes, edges in zip(reversed(nodes_at), reversed(edges_at), strict=True):
+            q[edges] /= tried[edges, None]
+            np.add.at(v, node[edges], q[edges] * p[edges, None])
+            v[nodes] /= mass[nodes, None]
+            np.add.at(q, edge[nodes], v[nodes] * met[nodes, None])
+        self.start = q[_ROOT] / tried[_ROOT]
+        seat_of = np.array(seat)[state]
+        reach = np.ones((len(state), earned.shape[1]))  # by chance and all seats but one
+        for level, nodes in enumerate(nodes_at):
+            chance = met[nodes] / tried[edge[nodes]]
+            if level:
+                before = node[edge[nodes]]
+                own = np.eye(earned.shape[1], dtype=bool)[seat_of[before]]
+                reach[nodes] = reach[before] * np.where(own, 1.0, p[edge[nodes], None])
+            reach[nodes] *= chance[:, None]
+        at = node[1:]
+        weight = reach[at, seat_of[at]]
+        gain = q[np.arange(1, len(node)), seat_of[at]] - v[at, seat_of[at]]
+        sums, weights = np.bincount(slot[1:], weight * gain, count), np.bincount(slot[1:], weight, count)
+        advantage = np.divide(sums, weights, out=np.zeros(count), where=weights > 0)
+        advantage -= np.repeat(np.add.reduceat(flat * advantage, first), sizes)
+        rows = (flat * advantage).tolist()
+        self.credits = [tuple(rows[f : f + n]) for f, n in zip(first.tolist(), sizes.tolist(), strict=True)]
+        self.met = np.bincount(state, met, len(sizes)).tolist()
+
+
+def check(facts: ValueFacts, settings: Settings) -> None:
+    """Raise UsageError where replies have no probabilities, or rewards are not those of the match."""
+
+
+ESTIMATOR = ValueEstimator(empirical, Settings, check=check, kind=Estimated.CONTRIBUTIONS, how=How.REMEMBERED)
