@@ -22,15 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from games.common.errors import UsageError
 from games.common.section import Positive, Section
 from learners.keys import join_names
 from learners.normalisation import trace_of
 from learners.trajectories import Trajectory
 from learners.values.estimator import Columns, Estimated, How, Remembered, State, ValueEstimator, ValueFacts
+from learners.values.exact import check_all_replies, check_rewards
 from learners.values.memory import by_key
+from roles.role import ReplyForm
 
 Floats = NDArray[np.float64]
 _ROOT = 0  # the edge before a match's first turn
+_COLUMNS = ("state", "edge", "met", "last", "paid", "node", "reply", "tried", "earned")
 
 
 class Settings(Section):
@@ -55,18 +59,20 @@ class _Tree:
         self.edge: list[int] = list(data.get("edge", []))  # that leads to it  # [D]
         self.met: list[int] = list(data.get("met", []))  # matches that came to it  # [D]
         self.last: list[int] = list(data.get("last", []))  # when it was met last  # [D]
+        self.paid: list[list[float]] = [list(row) for row in data.get("paid", [])]  # returns of these matches  # [D, S]
         self.node: list[int] = list(data.get("node", [-1]))  # that the edge leaves  # [E]
         self.reply: list[int] = list(data.get("reply", [-1]))  # of the state's mask  # [E]
         self.tried: list[int] = list(data.get("tried", [0]))  # matches that took it  # [E]
-        self.earned: list[list[float]] = [list(row) for row in data.get("earned", [[0.0] * seats])]  # of the ended
+        # returns of the matches that ended after it  # [E, S]
+        self.earned: list[list[float]] = [list(row) for row in data.get("earned", [[0.0] * seats])]
         self._states = {state: index for index, state in enumerate(self.states)}
         self._nodes = {pair: index for index, pair in enumerate(zip(self.edge, self.state, strict=True))}
         self._edges = {pair: index for index, pair in enumerate(zip(self.node, self.reply, strict=True))}
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``__init__`` reads."""
-        columns = {name: getattr(self, name) for name in ("state", "edge", "met", "last", "node", "reply", "tried")}
-        return {"clock": self.clock, "states": self.states, "earned": self.earned, **columns}
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        return {"clock": self.clock, "states": self.states, **columns}
 
     def add(self, path: Sequence[tuple[Remembered, int]], returns: Sequence[float]) -> None:
         """Add a match: the state and reply of each turn, and the returns of the trained seats."""
@@ -80,7 +86,9 @@ class _Tree:
             if node == len(self.state):
                 for column, value in ((self.state, number), (self.edge, edge), (self.met, 0), (self.last, 0)):
                     column.append(value)
+                self.paid.append([0.0] * len(returns))
             self.met[node] += 1
+            self.paid[node] = _sum(self.paid[node], returns)
             self.last[node] = self.clock
             edge = self._edges.setdefault((node, reply), len(self.node))
             if edge == len(self.node):
@@ -89,11 +97,43 @@ class _Tree:
                 self.tried.append(0)
                 self.earned.append([0.0] * len(returns))
             self.tried[edge] += 1
-        self.earned[edge] = [total + one for total, one in zip(self.earned[edge], returns, strict=True)]
+        self.earned[edge] = _sum(self.earned[edge], returns)
+
+    def forget(self, most: int) -> None:
+        """Forget the nodes that were met longest ago, until ``most`` are left or all are of this iteration.
+
+        A node was met no later than the one before it, so nothing is left without its path. Matches through a node that
+        is forgotten count as if they had ended before it, with their returns.
+        """
+        newest = sum(last == self.clock for last in self.last)
+        if len(self.state) <= max(most, newest):
+            return
+        ranked = sorted(range(len(self.state)), key=lambda node: (-self.last[node], node))
+        kept = sorted(ranked[: max(most, newest)])
+        nodes = {-1: -1} | {old: new for new, old in enumerate(kept)}
+        for node, edge in enumerate(self.edge):
+            if node not in nodes and self.node[edge] in nodes:
+                self.earned[edge] = _sum(self.earned[edge], self.paid[node])
+        edges = {old: new for new, old in enumerate(edge for edge, node in enumerate(self.node) if node in nodes)}
+        states = {old: new for new, old in enumerate(dict.fromkeys(self.state[node] for node in kept))}
+        columns = {
+            "clock": self.clock - 1,
+            "states": [self.states[old] for old in states],
+            "state": [states[self.state[node]] for node in kept],
+            "edge": [edges[self.edge[node]] for node in kept],
+            **{name: [getattr(self, name)[node] for node in kept] for name in ("met", "last", "paid")},
+            "node": [nodes[self.node[edge]] for edge in edges],
+            **{name: [getattr(self, name)[edge] for edge in edges] for name in ("reply", "tried", "earned")},
+        }
+        self.__init__(columns, len(self.earned[_ROOT]))  # type: ignore[misc]
 
     def number_of(self, state: Remembered) -> int:
         """Return the number of a state that is remembered."""
         return self._states[state]
+
+
+def _sum(totals: Sequence[float], more: Sequence[float]) -> list[float]:
+    return [total + one for total, one in zip(totals, more, strict=True)]
 
 
 def empirical(
@@ -109,6 +149,7 @@ def empirical(
         tree = _Tree(state.get(key), len({trajectories[i].seat for i in indices}))
         for path, returns in _paths([trajectories[i] for i in indices]):
             tree.add(path, returns)
+        tree.forget(settings.turns)
         seats = {seat: place for place, seat in enumerate(sorted({trajectories[i].seat for i in indices}))}
         values = _Values(tree, [seats[one.seat] for one in tree.states], probabilities(tree.states))
         for i in indices:
@@ -208,8 +249,18 @@ class _Values:
         self.met = np.bincount(state, met, len(sizes)).tolist()
 
 
-def check(facts: ValueFacts, settings: Settings) -> None:
+def check(facts: ValueFacts, _settings: Settings) -> None:
     """Raise UsageError where replies have no probabilities, or rewards are not those of the match."""
+    name, instead = "The estimator 'empirical' of turn values", "choose another values.estimator"
+    free = [role.name for role in facts.roles if role.reply is not ReplyForm.CHOICE]
+    if facts.game.submatch_games or free:
+        reason = f"{', '.join(free)} of {facts.game.name} answers in free text" if free else "it opens other matches"
+        raise UsageError(
+            f"{name} weighs the legal replies of {facts.game.name} by their probabilities, but {reason}. Set "
+            f"roles.reply = 'choice' in a game without submatches, or {instead}."
+        )
+    check_all_replies(name, instead, facts)
+    check_rewards(name, facts)
 
 
 ESTIMATOR = ValueEstimator(empirical, Settings, check=check, kind=Estimated.CONTRIBUTIONS, how=How.REMEMBERED)

@@ -51,3 +51,56 @@ def test_a_game_that_was_seen_whole_has_its_exact_advantages(kuhn):
         assert len(rows) == len(turns.reply_credits)
         for row, right in zip(rows, turns.reply_credits, strict=True):
             assert row == pytest.approx(right, abs=1e-6)
+
+
+def test_matches_of_an_earlier_iteration_count_alike(kuhn):
+    """Half of the courses at once and the others later: the later ones are valued by all thirty."""
+    _, trajectories, engine, _ = kuhn
+    whole, _ = credits_of(trajectories, engine)
+    half = len(trajectories) // 2
+    partly, state = credits_of(trajectories[:half], engine)
+    assert partly != whole[:half]
+    later, _ = credits_of(trajectories[half:], engine, state)
+    for rows, right in zip(later, whole[half:], strict=True):
+        for row, expected in zip(rows, right, strict=True):
+            assert row == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_policy_that_plays_otherwise_now_is_credited_as_it_plays_now(kuhn):
+    """Courses that one policy played are valued under another's probabilities, without importance weights."""
+    episodes, trajectories, _, roles = kuhn
+    other = engine_with(main=kuhn_pocket(seed=4, sharpness=3.0))
+    found, _ = credits_of(trajectories, other)
+    expected = exact_advantages(KUHN, roles, other, episodes, trajectories, 2.0)
+    for rows, turns in zip(found, expected, strict=True):
+        for row, right in zip(rows, turns.reply_credits, strict=True):
+            assert row == pytest.approx(right, abs=1e-6)
+
+
+def test_a_state_that_was_met_too_seldom_has_the_return_less_its_seats_value(kuhn):
+    _, trajectories, engine, _ = kuhn
+    found, _ = credits_of(trajectories, engine, least=1000)
+    gains = {0: set(), 1: set()}
+    for one, rows in zip(trajectories, found, strict=True):
+        for turn, row in zip(one.turns, rows, strict=True):
+            drawn = turn.trace.mask.index(turn.reply)
+            assert row[1 - drawn] == 0.0
+            gains[one.seat].add(round(row[drawn] - one.match_return, 9))
+    [first], [second] = gains.values()
+    assert first == -second != 0.0  # the value of the game to one seat is what the other loses
+
+
+def test_what_was_met_longest_ago_is_forgotten_but_not_its_returns(kuhn):
+    _, trajectories, engine, _ = kuhn
+    half = len(trajectories) // 2
+    _, state = credits_of(trajectories[:half], engine)
+    found, after = credits_of(trajectories[half:], engine, state, turns=1)
+    [tree] = after.values()
+    assert all(last == tree["clock"] for last in tree["last"])
+    assert sum(tree["tried"][:1]) == 30
+    [whole] = credits_of(trajectories[half:], engine, state)[1].values()
+    assert len(tree["state"]) < len(whole["state"])
+    assert [sum(column) for column in zip(*tree["earned"], strict=True)] == pytest.approx(
+        [sum(column) for column in zip(*whole["earned"], strict=True)]
+    )
+    assert all(sum(row) == pytest.approx(0.0, abs=1e-9) for rows in found for row in rows)
