@@ -9,13 +9,15 @@ the policies change, and they are read again at every remembered state:
     A(I, a) = Σ_h ρ(h) (Q(h, a) − V(h)) / Σ_h ρ(h)    over the histories of I at which a was tried
 
 with ρ the probability of h by chance and the other seats. So a turn's credit has no luck but in what the tree has
-not seen, and no rules are read: sampled matches are all it knows. Where an information state was met in fewer than
-``least`` matches, its turns have the return less the seat's value at the start, as sampled policy gradients have.
+not seen, and no rules are read: sampled matches are all it knows. An information state that was met in fewer than ``least``
+matches is not read: its replies weigh by how often they were tried, and its turns have the return less the seat's value
+at the start, times the probability of what was drawn, as if the other replies were worth that value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import exp, fsum
 from typing import Any
 
 import numpy as np
@@ -41,10 +43,10 @@ class Settings(Section):
     """``empirical``'s settings."""
 
     turns: Positive = Field(
-        50_000, description="how many different positions of matches are remembered; those met longest ago go first"
+        20_000, description="how many positions of matches are remembered, but for the newest; those met longest ago go"
     )
     least: Positive = Field(
-        1, description="matches that an information state was met in before its replies are valued by the tree"
+        4, description="matches that an information state was met in before the tree values its replies"
     )
 
 
@@ -54,7 +56,7 @@ class _Tree:
     def __init__(self, saved: dict[str, Any] | None, seats: int) -> None:
         data = saved or {}
         self.clock: int = data.get("clock", 0) + 1
-        self.states: list[Remembered] = [Remembered.from_json(row) for row in data.get("states", [])]
+        self.states = [Remembered.from_json(row) for row in data.get("states", [])]
         self.state: list[int] = list(data.get("state", []))  # of each node, a seat's turn  # [D]
         self.edge: list[int] = list(data.get("edge", []))  # that leads to it  # [D]
         self.met: list[int] = list(data.get("met", []))  # matches that came to it  # [D]
@@ -127,6 +129,13 @@ class _Tree:
         }
         self.__init__(columns, len(self.earned[_ROOT]))  # type: ignore[misc]
 
+    def met_states(self) -> list[int]:
+        """Return in how many matches each state was met."""
+        counts = [0] * len(self.states)
+        for number, met in zip(self.state, self.met, strict=True):
+            counts[number] += met
+        return counts
+
     def number_of(self, state: Remembered) -> int:
         """Return the number of a state that is remembered."""
         return self._states[state]
@@ -151,24 +160,27 @@ def empirical(
             tree.add(path, returns)
         tree.forget(settings.turns)
         seats = {seat: place for place, seat in enumerate(sorted({trajectories[i].seat for i in indices}))}
-        values = _Values(tree, [seats[one.seat] for one in tree.states], probabilities(tree.states))
+        often = [number for number, met in enumerate(tree.met_states()) if met >= settings.least]
+        policy = dict(zip(often, probabilities([tree.states[number] for number in often]), strict=True))
+        values = _Values(tree, [seats[one.seat] for one in tree.states], policy)
         for i in indices:
-            credits_N[i] = tuple(_credits(trajectories[i], tree, values, seats, settings.least))
+            credits_N[i] = tuple(_credits(trajectories[i], tree, values, seats))
         after[key] = tree.to_json()
     return {"reply_credits": credits_N}, after
 
 
 def _credits(
-    trajectory: Trajectory, tree: _Tree, values: _Values, seats: dict[int, int], least: int
+    trajectory: Trajectory, tree: _Tree, values: _Values, seats: dict[int, int]
 ) -> Iterator[tuple[float, ...]]:
+    """Yield the credits of the legal replies of each turn."""
+    gain = trajectory.match_return - float(values.start[seats[trajectory.seat]])
     for turn in trajectory.turns:
         state = remembered(trajectory, turn)
-        number = tree.number_of(state)
-        if values.met[number] >= least:
-            yield values.credits[number]
-        else:
-            gain = trajectory.match_return - float(values.start[seats[trajectory.seat]])
-            yield tuple([gain * (reply == turn.reply) for reply in state.mask])
+        by_reply = values.credits.get(tree.number_of(state))
+        if by_reply is None:
+            drawn = gain * exp(fsum(trace_of(trajectory, turn).logprobs))
+            by_reply = tuple([drawn if reply == turn.reply else 0.0 for reply in state.mask])
+        yield by_reply
 
 
 def remembered(trajectory: Trajectory, turn: Any) -> Remembered:
@@ -197,9 +209,11 @@ def _paths(
 
 
 class _Values:
-    """What a tree says under the policies: by state the credits of all replies, and the values at the start."""
+    """What a tree says under the policies: the credits of all replies of the states in ``policy``, and the values at
+    the start. At other states, and where probabilities are not known, replies weigh by how often they were tried.
+    """
 
-    def __init__(self, tree: _Tree, seat: list[int], policy: Sequence[tuple[float, ...] | None]) -> None:
+    def __init__(self, tree: _Tree, seat: list[int], policy: Mapping[int, tuple[float, ...] | None]) -> None:
         sizes = np.array([len(one.mask) for one in tree.states])
         first = np.concatenate(([0], np.cumsum(sizes)))[:-1]
         state, reply = np.array(tree.state), np.array(tree.reply)
@@ -208,12 +222,10 @@ class _Values:
         slot = np.concatenate(([0], first[state[node[1:]]] + reply[1:]))  # of each edge, among all states' replies
         count = int(sizes.sum())
         takes = np.bincount(slot[1:], tried[1:], count)
-        flat = np.concatenate(
-            [
-                np.array(row) if row is not None else takes[f : f + n] / max(takes[f : f + n].sum(), 1.0)
-                for row, f, n in zip(policy, first, sizes, strict=True)
-            ]
-        )
+        flat = takes / np.maximum(np.repeat(np.add.reduceat(takes, first), sizes), 1.0)
+        for number, row in policy.items():
+            if row is not None:
+                flat[first[number] : first[number] + sizes[number]] = row
         p = np.concatenate(([1.0], np.maximum(flat[slot[1:]], 1e-12)))
         depth = np.zeros(len(state), int)
         for d, e in enumerate(tree.edge):
@@ -245,8 +257,8 @@ class _Values:
         advantage = np.divide(sums, weights, out=np.zeros(count), where=weights > 0)
         advantage -= np.repeat(np.add.reduceat(flat * advantage, first), sizes)
         rows = (flat * advantage).tolist()
-        self.credits = [tuple(rows[f : f + n]) for f, n in zip(first.tolist(), sizes.tolist(), strict=True)]
-        self.met = np.bincount(state, met, len(sizes)).tolist()
+        bounds = list(zip(first.tolist(), sizes.tolist(), strict=True))
+        self.credits = {n: tuple(rows[bounds[n][0] : sum(bounds[n])]) for n in policy}
 
 
 def check(facts: ValueFacts, _settings: Settings) -> None:

@@ -53,6 +53,8 @@ class Remembered(NamedTuple):
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> Remembered:
         """Return what JSON made of one."""
+        if isinstance(row, cls):
+            return row
         policy, seat, prompt, mask, temperature = row
         return cls(policy, seat, tuple(prompt), tuple(mask), temperature)
 

@@ -1,6 +1,7 @@
 """The advantage of every reply in the game as matches have shown it: exact once they have shown all of it."""
 
 import json
+from math import exp
 
 import pytest
 from support.matches.kuhn import engine_with, kuhn_matches, kuhn_pocket, played, roles_for
@@ -38,7 +39,9 @@ def asking(engine):
 
 def credits_of(trajectories, engine, state=None, **settings):
     """Return the credits of all replies by trajectory, and the state as it is read back from a file."""
-    columns, after = EMPIRICAL.make(trajectories, state or {}, asking(engine), EMPIRICAL.settings(**settings))
+    columns, after = EMPIRICAL.make(
+        trajectories, state or {}, asking(engine), EMPIRICAL.settings(**{"least": 1} | settings)
+    )
     return columns["reply_credits"], json.loads(json.dumps(after))
 
 
@@ -85,7 +88,7 @@ def test_a_state_that_was_met_too_seldom_has_the_return_less_its_seats_value(kuh
         for turn, row in zip(one.turns, rows, strict=True):
             drawn = turn.trace.mask.index(turn.reply)
             assert row[1 - drawn] == 0.0
-            gains[one.seat].add(round(row[drawn] - one.match_return, 9))
+            gains[one.seat].add(round(row[drawn] / exp(sum(turn.trace.logprobs)) - one.match_return, 6))
     [first], [second] = gains.values()
     assert first == -second != 0.0  # the value of the game to one seat is what the other loses
 
