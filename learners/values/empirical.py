@@ -8,10 +8,10 @@ the policies change, and they are read again at every remembered state:
     V(h) = Σ_a π(a | h) Q(h, a) / Σ_a π(a | h)    over the replies that were tried at h
     A(I, a) = Σ_h ρ(h) (Q(h, a) − V(h)) / Σ_h ρ(h)    over the histories of I at which a was tried
 
-with ρ the probability of h by chance and the other seats. So a turn's credit has no luck but in what the tree has
-not seen, and no rules are read: sampled matches are all it knows. An information state that was met in fewer than ``least``
-matches is not read: its replies weigh by how often they were tried, and its turns have the return less the seat's value
-at the start, times the probability of what was drawn, as if the other replies were worth that value.
+with ρ the probability of h by chance and the other seats. So a turn's credit has no luck but in what the tree has not
+seen, and no rules are read: sampled matches are all it knows. An information state that was met in fewer than ``least``
+matches is not valued: its replies weigh by how often they were tried, and its turns have the return less the seat's
+value at the start, times the probability of what was drawn, as if the other replies were worth that value.
 """
 
 from __future__ import annotations
