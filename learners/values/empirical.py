@@ -1,17 +1,14 @@
-"""The advantage of every legal reply in the game as the remembered matches have shown it: an empirical game tree.
+"""The advantage of every legal reply in the game as the matches so far have shown it: an empirical game tree.
 
-Every match adds its path to a tree: who was shown what, and what was replied (empirical extensive-form games, arXiv
-2302.01366). What follows a reply, whether a seat's next observation or the end, has the frequency that it had. Policies
-cannot bias that frequency, as each depends only on what the path holds, so matches of all iterations count alike. Only
-the policies change, and they are read again at every remembered state:
+Every match adds its path, who saw and replied what, to a tree (arXiv 2302.01366). What comes after a reply has the
+frequency that it had: no policy can bias it, so matches of all iterations count alike. Policies are read again:
 
     V(h) = Σ_a π(a | h) Q(h, a) / Σ_a π(a | h)    over the replies that were tried at h
     A(I, a) = Σ_h ρ(h) (Q(h, a) − V(h)) / Σ_h ρ(h)    over the histories of I at which a was tried
 
-with ρ the probability of h by chance and the other seats. So a turn's credit has no luck but in what the tree has not
-seen, and no rules are read: sampled matches are all it knows. An information state that was met in fewer than ``least``
-matches is not valued: its replies weigh by how often they were tried, and its turns have the return less the seat's
-value at the start, times the probability of what was drawn, as if the other replies were worth that value.
+with ρ the probability of h by chance and the other seats. At a state met in fewer than ``least`` matches, replies weigh
+by how often they were tried, and a turn has the return less the seat's value at the start, times the probability of
+what was drawn.
 """
 
 from __future__ import annotations

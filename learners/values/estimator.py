@@ -105,5 +105,5 @@ class ValueEstimator(Entry[Callable[..., Any]]):
 class Remembering(Section):
     """The settings of an estimator that learns from the matches that it remembers."""
 
-    matches: Positive = Field(4096, description="how many of a role's newest matches are remembered")
-    shrink: NonNegative = Field(32.0, description="strength of the ridge penalty on each weight, in turns")
+    matches: Positive = Field(4096, description="a role's newest matches that are remembered")
+    shrink: NonNegative = Field(32.0, description="ridge penalty on each weight, in turns")

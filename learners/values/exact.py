@@ -1,6 +1,6 @@
 """The exact advantage of each turn: A(I, a) of the policies that played, by enumerating the whole game.
 
-A turn's credit contains no luck, neither of the deal nor of later replies; chance decides only which turns are played.
+A turn's credit contains no luck; chance decides only which turns are played.
 With ``all_replies`` every legal reply is credited by its probability times its advantage, drawn or not (expected policy
 gradients, arXiv 1801.03326). The league enumerates (``league.training.evidence.exact_advantages``).
 """
