@@ -108,3 +108,12 @@ def test_what_was_met_longest_ago_is_forgotten_but_not_its_returns(kuhn):
         [sum(column) for column in zip(*whole["earned"], strict=True)]
     )
     assert all(sum(row) == pytest.approx(0.0, abs=1e-9) for rows in found for row in rows)
+
+
+def test_probabilities_beside_forced_replies_are_those_alone():
+    """A prompt with one legal reply takes a place in the pass."""
+    lm = kuhn_pocket(sharpness=3.0)
+    forced, free = PromptKey((1, 2, 3, 4), ("pass",), 1.0), PromptKey((1, 2, 3, 4, 5), ("pass", "bet"), 1.0)
+    alone, together = reply_probabilities(lm, [free]), reply_probabilities(lm, [forced, free])
+    assert together[forced] == (1.0,)
+    assert together[free] == pytest.approx(alone[free], abs=1e-6)
