@@ -82,9 +82,17 @@ def test_each_turn_has_openspiels_advantage_of_its_information_state(players):
             assert by_reply == pytest.approx([p * a for p, a in zip(row, of_move, strict=True)], abs=1e-9)
 
 
-@pytest.mark.parametrize("all_replies", [pytest.param("false", marks=pytest.mark.thorough), "true"])
-def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
-    config = league.load_config("pocket-returns", *TINY, f"values.exact.all_replies={all_replies}")
+@pytest.mark.parametrize(
+    "override",
+    [
+        pytest.param("values.exact.all_replies=false", marks=pytest.mark.thorough),
+        "values.exact.all_replies=true",
+        "values.estimator=empirical",
+    ],
+)
+def test_a_run_that_learns_from_them_goes_on_bit_for_bit(override, tmp_path):
+    """What the empirical tree remembers is part of a checkpoint."""
+    config = league.load_config("pocket-returns", *TINY, override)
     whole = league.train(config, tmp_path / "whole")
     league.train(config, tmp_path / "broken", watch=lambda iteration, _: iteration == 1)
     broken = league.resume(tmp_path / "broken")
@@ -105,6 +113,13 @@ def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
         (
             ["values.exact.all_replies=true", "credit.contribution.outcome=0.5"],
             "credit.contribution.outcome credits the one that was drawn .* would do nothing for kuhn_poker/first",
+        ),
+        (["values.estimator=empirical", "roles.reply=free"], "first, second of kuhn_poker answers in free text"),
+        (["values.estimator=empirical", "objective.truncate=2"], "have no importance weight.*another values.estimator"),
+        (["values.estimator=empirical", "credit.contribution.outcome=0.5"], "would do nothing for kuhn_poker/first"),
+        (
+            ["values.estimator=empirical", "objective.magnet=0.1", "objective.magnet_rule=rewards"],
+            "'empirical' .* those of the magnet",
         ),
         (["credit.rule=gae_turn"], "cannot use the turn values of the estimator 'exact'"),
     ],
