@@ -9,8 +9,8 @@ which is COMA's advantage (arXiv 1705.08926) with sampled alternatives and ends 
 ``said`` = 1, where the match itself is the only sample of its turn's value, leave-one-out (arXiv 2402.14740) at the
 turn. Deal and chance are the same in all of them.
 
-Influence (``learners.influence``) is measured from the same matches. With few alternatives its estimate is biased low; it
-is 0 where the message is ignored.
+Influence (``learners.influence``) is measured from the same matches. With few alternatives its estimate is biased low;
+it is 0 where the message is ignored.
 """
 
 from __future__ import annotations

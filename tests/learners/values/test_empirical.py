@@ -117,3 +117,41 @@ def test_probabilities_beside_forced_replies_are_those_alone():
     alone, together = reply_probabilities(lm, [free]), reply_probabilities(lm, [forced, free])
     assert together[forced] == (1.0,)
     assert together[free] == pytest.approx(alone[free], abs=1e-6)
+
+
+def test_histories_of_a_state_weigh_by_how_often_chance_deals_them(kuhn):
+    """The queen against two other cards, of which one was dealt twice as often: its advantages count twice."""
+    _, trajectories, engine, _ = kuhn
+    pairs = list(zip(trajectories[::2], trajectories[1::2], strict=True))
+    [card] = {  # it wins and loses when both have bet
+        first.turns[0].observation
+        for first, _ in pairs
+        if {one.match_return for one, _ in pairs if one.turns[0].observation == first.turns[0].observation} >= {1, -1}
+    }
+    dealt = [pair for pair in pairs if pair[0].turns[0].observation == card]
+    passed = "pass"  # after it the other seat's observation differs by its card alone
+    others = dict.fromkeys(second.turns[0].observation for first, second in dealt if first.turns[0].reply == passed)
+    assert len(others) == 2
+    one, other = (
+        [pair for pair in dealt if pair[0].turns[0].reply == passed and pair[1].turns[0].observation == seen]
+        for seen in others
+    )
+    again = [tuple(part._replace(match=part.match + 10_000) for part in pair) for pair in one]
+
+    def answer(matches):
+        """Return the credits at the first seat's second turn, after pass and bet."""
+        flat = [part for pair in matches for part in pair]
+        rows, _ = credits_of(flat, engine)
+        return {len(t.turns): row[-1] for t, row in zip(flat, rows, strict=True) if t.seat == 0 and len(t.turns) == 2}[
+            2
+        ]
+
+    alone = [answer(matches) for matches in (one, other)]
+    bets = [  # how likely the other seat bets with each card
+        next(exp(sum(pair[1].turns[0].trace.logprobs)) for pair in matches if pair[1].turns[0].reply == "bet")
+        for matches in (one, other)
+    ]
+    weights = 2 * bets[0], bets[1]
+    expected = [(weights[0] * first + weights[1] * second) / sum(weights) for first, second in zip(*alone, strict=True)]
+    assert answer([*one, *again, *other]) == pytest.approx(expected, abs=1e-6)
+    assert alone[0] != pytest.approx(alone[1], abs=1e-3)
