@@ -17,6 +17,7 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 from benchmarks.gpu import command as gpu
 from benchmarks.guard import command as guard
@@ -166,12 +167,18 @@ def run(part: str, arguments: argparse.Namespace) -> bool:
     process = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
     if process.returncode:
         return False
-    stored = json.dumps({"command": shown, **origin, "result": json.loads(process.stdout)}, indent=2)
+    stored = json.dumps({"command": shown, **origin, "result": _document(process.stdout)}, indent=2)
     if arguments.set:
         print(stored)
     else:
         atomic_write(RESULTS / f"{part}.json", stored + "\n")
     return True
+
+
+def _document(printed: bytes) -> Any:
+    """Return the JSON document among what a part has printed: a library may log to the same place (vLLM does)."""
+    [line] = [line for line in printed.splitlines() if line.startswith(b"{")][-1:] or [printed]
+    return json.loads(line)
 
 
 def _is_possible(part: str) -> bool:
