@@ -44,6 +44,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
         )
     if config.evaluation.suite is not None:
         check_training(config.evaluation.suite, with_submatches(config.games), config.evaluation.train_on_held_out)
+    _check_large(config)
     _check_distilling(config)
     _check_exploiters(config, roles)
     _check_meta_solvers(config, roles)
@@ -113,6 +114,20 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
     for game in config.games:
         if not bound_policies({below: roles[below] for below in with_submatches([game])}):
             raise UsageError(f"roles.player gives away every role of {game}, so it would train nothing. Leave one out.")
+
+
+def _check_large(config: RunConfig) -> None:
+    """Refuse games whose curve of exploitability was asked for and could not be drawn; of others there is none."""
+    if not (config.evaluation.exact and config.evaluation.large_every):
+        return
+    from league.theory.public.from_openspiel import obstacle  # loads OpenSpiel
+
+    for game in config.games:
+        if why := obstacle(game):
+            raise UsageError(
+                f"evaluation.large_every = {config.evaluation.large_every} asks for the exact exploitability of {game}. "
+                f"{why.rstrip('.')}. Or set evaluation.large_every = 0."
+            )
 
 
 def _check_distilling(config: RunConfig) -> None:

@@ -150,3 +150,14 @@ def test_a_potential_is_refused_with_a_discount():
     check = [*settings, "beliefs.gain.potential=true", "credit.reinforce.gamma=0.9"]
     with pytest.raises(UsageError, match=r"credit.reinforce.gamma = 0.9 of .* and beliefs.gain.potential"):
         load("pocket-returns", check)
+
+
+def test_a_curve_of_exploitability_that_could_not_be_drawn_is_refused(monkeypatch):
+    """Without numba; and where OpenSpiel's text is not that of the published game."""
+    every = "evaluation.large_every=3"
+    monkeypatch.setattr("league.theory.public.dark_boards.passes", None)
+    with pytest.raises(UsageError, match=r"large_every = 3 asks for .* phantom_ttt\. .* need numba, .*large_every = 0"):
+        load("pocket", [every], games=["phantom_ttt"])
+    load("pocket", games=["phantom_ttt"])
+    load("pocket", [every, "evaluation.exact=false"], games=["phantom_ttt"])
+    load("pocket", [every], games=["kuhn_poker", "liars_dice"])
