@@ -124,8 +124,9 @@ def _check_large(config: RunConfig) -> None:
 
     for game in config.games:
         if why := obstacle(game):
+            every = config.evaluation.large_every
             raise UsageError(
-                f"evaluation.large_every = {config.evaluation.large_every} asks for the exact exploitability of {game}. "
+                f"evaluation.large_every = {every} asks for the exact exploitability of {game}. "
                 f"{why.rstrip('.')}. Or set evaluation.large_every = 0."
             )
 
