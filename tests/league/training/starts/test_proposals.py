@@ -199,7 +199,7 @@ def test_a_run_of_challenges_keeps_those_that_the_filter_admits_and_tries_each(t
     settings = SETTINGS[: SETTINGS.index("[games]")] + SETTINGS[SETTINGS.index("[matchmaking]") :]
     settings = settings.replace(f'rules = {{ "{WRITER}/proposer" = "rae" }}', "")
     (tmp_path / "run.toml").write_text(
-        f"episodes_kept = 3\ngames = {{ '{game}' = {{ matches = 8 }}, {solved} = {{ matches = 8 }} }}\n"
+        f"episodes_kept = 32\ngames = {{ '{game}' = {{ matches = 8 }}, {solved} = {{ matches = 8 }} }}\n"
         f"roles = {{ max_reply_tokens = 6, player = {{ '{game}/challenger' = 'scripted:{author}' }} }}\n{settings}"
     )
     train(
@@ -217,7 +217,9 @@ def test_a_run_of_challenges_keeps_those_that_the_filter_admits_and_tries_each(t
         assert one.parent in writers
         assert one.plays % 4 == 0 < one.plays
     [kept] = (tmp_path / "run" / "episodes").glob("*.jsonl")
-    for match in (one for one in load_episodes(kept) if one.request.game == game):
+    matches = [one for one in load_episodes(kept) if one.request.game == game]
+    assert len(matches) == 8
+    for match in matches:
         assert match.returns == ((0.0,) if author == "good" else (-1.0,)), "nobody solves them yet; invalid is worse"
         assert len(match.children) == (8 if author == "good" else 0)
         for child in match.children:
