@@ -76,7 +76,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"brevity": "benchmarks.studies.language.brevity", "debate": "benchmarks.studies.language.debate"}
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
     | {"public_goods": "benchmarks.studies.cooperation.public_goods", "beliefs": "benchmarks.studies.beliefs"}
-    | {"opponents": "benchmarks.studies.opponents"}
+    | {"opponents": "benchmarks.studies.opponents", "listening": "benchmarks.studies.language.listening"}
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
     | {"whole_matches": "benchmarks.studies.credit.whole_matches"}
     | dict.fromkeys(("collapse-kuhn", "collapse-tic-tac-toe"), "benchmarks.studies.self_play.collapse")
