@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from arena.records import Episode
     from arena.remote.usage import Usage
     from games.spec import GameSpec
-    from league.lab.comparisons.adaptation import Adaptation, Measured
-    from league.lab.comparisons.further_training import Further, Learner
+    from league.lab.comparisons.adaptation import Adaptation, AdaptationMatches
+    from league.lab.comparisons.further_training import Further, Trainee
     from league.population.players.engines import Engines
     from league.population.players.player import Player
 
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> AdaptReport:
     """Play every player's matches with the stranger, on the same deals; with ``--updates`` after updates, too."""
     from arena.remote.usage import usage_of_both
     from games.registry import make_game
-    from league.lab.comparisons.adaptation import ROUNDS, Measured, adaptation
+    from league.lab.comparisons.adaptation import ROUNDS, AdaptationMatches, adaptation
     from league.lab.comparisons.further_training import UPDATES, Further, learner_of
 
     spec, updated = make_game(arguments.game).spec, arguments.updates is not None
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> AdaptReport:
     rows: list[Adaptation] = []
     with _playing(arguments, names, arguments.matches * len(names)) as (engines, stranger, players, on_match):
         learner = learner_of(arguments.player, spec) if updated else None
-        measure = Measured(rounds, arguments.matches, arguments.seed, updated, on_match)
+        measure = AdaptationMatches(rounds, arguments.matches, arguments.seed, updated, on_match)
         for player in players:
             rows += adaptation(player, stranger, measure) if known.get(player.label, True) else []
         usage = engines.usage()
@@ -136,7 +136,7 @@ def _playing(
 
 
 def _after_updates(
-    arguments: argparse.Namespace, learner: Learner, how: Further, measure: Measured
+    arguments: argparse.Namespace, learner: Trainee, how: Further, measure: AdaptationMatches
 ) -> tuple[list[Adaptation], dict[str, Usage]]:
     """Train the player further in a temporary folder; return what it then earns, and the usage of servers."""
     from arena.remote.usage import usage_of_both

@@ -30,8 +30,8 @@ class Adaptation(NamedTuple):
     updates: int = 0  # of its weights against the stranger, before
 
 
-class Measured(NamedTuple):
-    """What is measured."""
+class AdaptationMatches(NamedTuple):
+    """The matches that are played, and what is measured of them."""
 
     rounds: Sequence[int] = ROUNDS
     matches: int = 600  # at least
@@ -48,7 +48,7 @@ class Earned(NamedTuple):
     total: float  # the match's return
 
 
-def adaptation(player: Player, stranger: Player, measure: Measured = Measured()) -> list[Adaptation]:  # noqa: B008
+def adaptation(player: Player, stranger: Player, measure: AdaptationMatches = AdaptationMatches()) -> list[Adaptation]:  # noqa: B008
     """Return what a player's turns earn with a stranger, after so many of its own, over all seatings of equal deals.
 
     Raises UsageError for a game of one seat, and for numbers of rounds that no match reaches.
@@ -64,7 +64,7 @@ def check_seats(spec: GameSpec) -> None:
 
 
 def seats_played(
-    player: Player, stranger: Player, measure: Measured, seating: tuple[int, ...] | None = None
+    player: Player, stranger: Player, measure: AdaptationMatches, seating: tuple[int, ...] | None = None
 ) -> list[Earned]:
     """Play the scheduled matches, or those in one seating; return what the player earned in each of its seats."""
     players = player, stranger
@@ -79,7 +79,7 @@ def seats_played(
     ]
 
 
-def rows_of(player: Player, played: Sequence[Earned], measure: Measured, updates: int = 0) -> list[Adaptation]:
+def rows_of(player: Player, played: Sequence[Earned], measure: AdaptationMatches, updates: int = 0) -> list[Adaptation]:
     """Return what a player's turns earned, and its whole matches.
 
     Raises UsageError for numbers of rounds that no match reaches.

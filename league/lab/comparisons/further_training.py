@@ -27,7 +27,7 @@ from league.config.learning import DEFAULT_LEAGUE_ROLE
 from league.config.load import load, seat_roles, to_toml
 from league.config.matchmaking import SELF_PLAY, CurriculumConfig, StartsConfig
 from league.config.run import GameConfig, ModelConfig
-from league.lab.comparisons.adaptation import Adaptation, Measured, check_seats, rows_of, seats_played
+from league.lab.comparisons.adaptation import Adaptation, AdaptationMatches, check_seats, rows_of, seats_played
 from league.population.evaluation.head_to_head import A, seatings
 from league.population.players.engines import Engines
 from league.population.players.player import Player, resolve
@@ -39,7 +39,7 @@ UPDATES = (0, 1, 2, 4, 8)  # after which a player is measured
 CONFIG = "further.toml"  # in the temporary folder: the settings of the next run
 
 
-class Learner(NamedTuple):
+class Trainee(NamedTuple):
     """A player that can be trained further: the run that it is from, and the snapshot that sits in each seat."""
 
     run: Run
@@ -54,15 +54,15 @@ class Further(NamedTuple):
     changes: Sequence[str] = ()  # of its run's settings, as key=value
 
 
-class Trained(NamedTuple):
+class FurtherRuns(NamedTuple):
     """A player that was trained further: a run for each seating."""
 
-    learner: Learner
+    learner: Trainee
     runs: Mapping[tuple[int, ...], Path]  # by seating
     usage: dict[str, Usage]  # of players behind servers
 
 
-def train_further(learner: Learner, stranger: str, spec: GameSpec, how: Further, folder: Path) -> Trained:
+def train_further(learner: Trainee, stranger: str, spec: GameSpec, how: Further, folder: Path) -> FurtherRuns:
     """Train a player against a stranger in every seating, each in a run in ``folder``, which is empty.
 
     Raises UsageError for settings or a stranger that no run can have, KeyboardInterrupt when training is stopped.
@@ -77,11 +77,11 @@ def train_further(learner: Learner, stranger: str, spec: GameSpec, how: Further,
         if not outcome.finished:
             raise KeyboardInterrupt("Stopped. Nothing is kept of the updates.")
         usage = usage_of_both(usage, outcome.usage)
-    return Trained(learner, runs, usage)
+    return FurtherRuns(learner, runs, usage)
 
 
 def after_updates(
-    trained: Trained, updates: int, player: Player, stranger: Player, engines: Engines, measure: Measured
+    trained: FurtherRuns, updates: int, player: Player, stranger: Player, engines: Engines, measure: AdaptationMatches
 ) -> list[Adaptation]:
     """Return what a player, which is resolved, earns with a stranger after so many updates, as ``adaptation`` does."""
     played = [
@@ -92,7 +92,7 @@ def after_updates(
     return rows_of(player, played, measure, updates)
 
 
-def learner_of(text: str, spec: GameSpec) -> Learner:
+def learner_of(text: str, spec: GameSpec) -> Trainee:
     """Return the player of that name as it can be trained in a game.
 
     Raises UsageError for a player without weights or settings of a run, and for a game where it could not learn.
@@ -120,10 +120,10 @@ def learner_of(text: str, spec: GameSpec) -> Learner:
             "Name them apart in the role cards (roles.cards), or leave out --updates."
         )
     found = tuple(run.members(which, role.policy, spec.name, role.seat)[0][0] for role in roles)
-    return Learner(run, found)
+    return Trainee(run, found)
 
 
-def _updated(player: Player, trained: Trained, seating: tuple[int, ...], updates: int, engines: Engines) -> Player:
+def _updated(player: Player, trained: FurtherRuns, seating: tuple[int, ...], updates: int, engines: Engines) -> Player:
     """Return the player with the snapshots of a further run in its seats of a seating."""
     members, others, kept = list(player.members), player.engines(), dict(player.kept)
     for seat in (seat for seat, side in enumerate(seating) if side == A):
@@ -136,7 +136,7 @@ def _updated(player: Player, trained: Trained, seating: tuple[int, ...], updates
 
 
 def further_config(
-    learner: Learner, stranger: str, spec: GameSpec, seating: tuple[int, ...], how: Further, folder: Path
+    learner: Trainee, stranger: str, spec: GameSpec, seating: tuple[int, ...], how: Further, folder: Path
 ) -> RunConfig:
     """Return the settings of a run that begins at a player's snapshots and trains them in its seats with a stranger.
 
