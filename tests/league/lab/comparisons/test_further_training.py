@@ -2,14 +2,18 @@
 
 import hashlib
 import json
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from arena.lm.language_model import LanguageModel
 from arena.remote.usage import Usage, usage_of_both
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
 from league.config.load import load
+from league.lab.comparisons.adaptation import AdaptationMatches, Earned, rows_of
 from league.lab.comparisons.further_training import Further, further_config, learner_of
 from league.training.loop.session import train
 
@@ -115,6 +119,15 @@ def test_adapters_are_merged_and_learn_on(tmp_path, capsys):
     (tmp_path / "small.toml").write_text(SETTINGS + '[policies.main]\nweights = "lora"\n')
     changes = ["policies.ann.weights=lora", "optimizer.learning_rate=3e-2"]
     train(load(str(tmp_path / "small.toml"), changes), tmp_path / "run")
+    learner = learner_of(str(tmp_path / "run"), SPEC)
+    config = further_config(learner, "scripted:good", SPEC, (0, 1), Further(), tmp_path)
+    base, merged = (
+        LanguageModel.load(folder).parameters() for folder in (tmp_path / "run" / "base", config.model.source)
+    )
+    moved = [name for name, weight in base.items() if not torch.equal(weight, merged[name])]
+    assert moved
+    assert all("proj" in name for name in moved), "embeddings and norms are the base's"
+    assert config.policy("main").adapted
     rows = adapt(tmp_path / "run", capsys, "--updates", "0", "12", "--seed", "103")
     assert rows[3]["earned_low"] > rows[1]["earned_high"]
 
@@ -182,6 +195,16 @@ def test_in_words_a_row_a_number_of_updates(run, capsys):
     assert "after updates against it" in said
     assert "the turn after 0" in said
     assert "a whole match" in said
+
+
+def test_a_whole_match_earns_what_all_its_turns_do():
+    """Of two matches on one deal the turns earn 1, 0, 1 and 0, 0: the first turn 1/2, a match 1, and 0."""
+    played = [Earned(0, [1.0, 0.0, 1.0], 2.0), Earned(0, [0.0, 0.0], 0.0)]
+    player = SimpleNamespace(label="who", spec=make_game("signalling(form=1)").spec)
+    turn, third, match = rows_of(player, played, AdaptationMatches((2, 0), whole=True), updates=3)
+    assert (turn.rounds, turn.earned.mean, turn.turns, turn.updates) == (0, 0.5, 2, 3)
+    assert (third.rounds, third.earned.mean, third.turns) == (2, 1.0, 1)
+    assert (match.rounds, match.earned.mean, match.turns, match.updates) == (None, 1.0, 2, 3)
 
 
 def test_usages_are_added_by_player_and_a_cost_is_known_where_both_are():
