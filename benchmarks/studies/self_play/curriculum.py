@@ -13,7 +13,7 @@ With --keep, an interrupted measurement continues.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -77,25 +77,35 @@ def measure(run_dir: Path) -> dict[str, Any]:
     """Return what a run's newest snapshot is worth: by percentile over games, in the mean and by game."""
     run = open_run(run_dir)
     last = run.iterations()[-1]
-    worth = {game: _worth(run_dir, game, last, run.config.seed) for game in run.config.games}
-    by_percentile = {f"percentile_{p}": value for p, value in percentiles(worth).items()}
     matches = sum(value for line in run.iterations() for name, value in line.items() if name.endswith("/matches"))
+    return {
+        **summary(shares(run_dir, last, str(run_dir), run.config.seed)),
+        "matches": matches - sum(line.get("curriculum/matches", 0.0) for line in run.iterations()),
+        "judging": last.get("curriculum/matches", 0.0),
+    }
+
+
+def shares(run_dir: Path, line: Mapping[str, float], player: str, seed: int) -> dict[str, float]:
+    """Return by game what a snapshot has of all that can be had; ``line`` is that of the iteration that froze it."""
+    worth = {}
+    for game in open_run(run_dir).config.games:
+        if make_game(game).spec.seats > 1:
+            worth[game] = max(1.0 - line[f"{game}/exploitability"] / exploitability(uniform_table(game)), 0.0)
+        else:
+            held_out = match(player, "scripted:poor", game=game, matches=2 * HELD_OUT, seed=10_000 + seed).episodes
+            worth[game] = fmean([e.returns[0] for e in held_out if e.request.players[0] != "scripted:poor"])
+    return worth
+
+
+def summary(worth: Mapping[str, float]) -> dict[str, Any]:
+    """Return the figure of shares by game, with what it is the mean of."""
+    by_percentile = {f"percentile_{p}": value for p, value in percentiles(worth).items()}
     return {
         "figure": fmean(by_percentile.values()),
         **by_percentile,
         "mean": fmean(worth.values()),
-        "matches": matches - sum(line.get("curriculum/matches", 0.0) for line in run.iterations()),
-        "judging": last.get("curriculum/matches", 0.0),
-        "worth": worth,
+        "worth": dict(worth),
     }
-
-
-def _worth(run_dir: Path, game: str, last: dict[str, float], seed: int) -> float:
-    """Return a newest snapshot's share of what can be had in a game."""
-    if make_game(game).spec.seats > 1:
-        return max(1.0 - last[f"{game}/exploitability"] / exploitability(uniform_table(game)), 0.0)
-    episodes = match(str(run_dir), "scripted:poor", game=game, matches=2 * HELD_OUT, seed=10_000 + seed).episodes
-    return fmean([e.returns[0] for e in episodes if e.request.players[0] != "scripted:poor"])
 
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
