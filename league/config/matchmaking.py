@@ -184,7 +184,8 @@ class CurriculumConfig(Section):
         "each for the control and for the best snapshots so far; 0: games are not judged",
     )
     filter: bool = Field(
-        True, description="train only on games that pass, until they are judged again; false: only measure"
+        True,
+        description="games that pass get the matches of the others until they are judged again; false: only measure",
     )
     control: Annotated[str, Field(min_length=1)] = Field(
         "random",
@@ -197,7 +198,9 @@ class CurriculumConfig(Section):
         None, description="a game is impossible if at most this share of the scores is better; None: no game is"
     )
     sufficient: Share = Field(0.75, description="a game is also trivial if the control's mean score is at least this")
-    kept: Share = Field(0.0, description="share of its own matches that a game keeps while it does not pass")
+    kept: Share = Field(
+        0.25, description="share of its matches that a game keeps while it is not drawn, so that it is not forgotten"
+    )
     active: Positive | None = Field(None, description="most games to train on at a time, drawn from those that pass")
     most_matches: Count = Field(
         0, description="most matches for all judging together; 0: as many as snapshots and games need"

@@ -5,8 +5,7 @@
 The games are a space as a user would write it, not one chosen to be easy: families and their parameters. What a run is
 worth in a game is a share of what can be had: the part of uniform play's exploitability that is gone, or the share of
 held-out sums that are right. The figure is the mean of the 10th, 20th, ... and 50th percentile over games, as XLand
-(arXiv 2107.12808) compares agents. The last condition trains with as many matches more as the first
-curriculum takes to judge.
+(arXiv 2107.12808) compares agents. Matches that judge games come on top of those that train.
 
 With --keep, an interrupted measurement continues.
 """
@@ -67,9 +66,8 @@ opponents = 1
 """
 CONDITIONS = {  # what is set, by name
     "all games alike": [],
-    "curriculum": ["curriculum.matches=16", "curriculum.better=0.1"],
-    "curriculum, impossible where 32 are never better": ["curriculum.matches=32", "curriculum.better=0"],
-    "all games alike, 70 iterations": ["iterations=70"],  # as many matches as the curriculum with those that judge
+    "curriculum": ["curriculum.matches=16"],
+    "curriculum, the defaults before": ["curriculum.matches=16", "curriculum.better=0", "curriculum.kept=0"],
 }
 
 

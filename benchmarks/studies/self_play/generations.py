@@ -36,7 +36,9 @@ from league.training.snapshots.judged_games import most_matches
 PICTURE = RESULTS / "generations.png"
 GENERATIONS, STEPS = 3, 2  # of breeding in a generation
 BREEDING = (
-    "curriculum.matches=16",
+    "iterations=30",  # of a member
+    "snapshot_every=5",
+    "curriculum.matches=8",
     f"descent.generations={GENERATIONS * STEPS}",
     f"descent.every={STEPS}",
     "descent.rule=mutate",
@@ -45,7 +47,7 @@ BREEDING = (
     "descent.factor=1.5",
     "descent.resample=0",
     "descent.mutate={'optimizer.learning_rate'=[3e-4,3e-3]}",
-    "descent.matches=48",
+    "descent.matches=24",
     "distil.matches=64",
     "distil.steps=50",
 )

@@ -69,8 +69,8 @@ def matches_by_game(
 ) -> dict[str, int]:
     """Return the matches of an iteration by game, of those that are due.
 
-    A game that is not active keeps ``curriculum.kept`` of its matches. Active games also get the rest of them, in
-    proportion to their own, everything in whole groups; all are active if none is named.
+    A game that is not active keeps ``curriculum.kept`` of its matches. Active games also get the others, in proportion
+    to their own. All in whole groups; all games are active if none is named.
     """
     due = {game: settings.matches for game, settings in config.games.items() if (iteration - 1) % settings.every == 0}
     chosen = {game: matches for game, matches in due.items() if game in active}
