@@ -55,3 +55,15 @@ def test_a_row_is_of_the_last_generation_and_says_what_the_others_were_worth():
     row = study.row([{"a": 0.0, "b": 0.2}, {"a": 0.2, "b": 0.4}, {"a": 0.4, "b": 0.6}], 100)
     assert (row["after_1"], row["after_2"], row["figure"]) == pytest.approx((0.06, 0.26, 0.46))
     assert (row["mean"], row["worth"], row["matches"]) == (pytest.approx(0.5), {"a": 0.4, "b": 0.6}, 100)
+    assert "elite" not in row
+    assert study.row([{"a": 0.0}, {"a": 0.2}, {"a": 0.4}, {"a": 0.3}], 100)["elite"] == pytest.approx(0.3)
+
+
+def test_a_generation_is_worth_what_its_best_member_is(monkeypatch, tmp_path):
+    """Two steps make a generation; the elite may be an older one, where no other passed the gate."""
+    history = [{"ranking": [f"g{step}/m1", f"g{step}/m0"], "elite": {"run": "g1/m1"}} for step in range(6)]
+    run = SimpleNamespace(iterations=lambda: [{"iteration": 5}])
+    monkeypatch.setattr(study, "breed", lambda *_: SimpleNamespace(record=lambda: {"history": history}))
+    monkeypatch.setattr(study, "open_run", lambda _: run)
+    monkeypatch.setattr(study, "shares", lambda folder, *_: str(folder.relative_to(tmp_path)))
+    assert study.bred(study.bred_settings(), tmp_path) == ["g1/m1", "g3/m1", "g5/m1", "g1/m1"]

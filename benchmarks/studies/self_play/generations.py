@@ -1,12 +1,12 @@
 """Three generations on eight small games, beside one lifetime of as many matches, as XLand (arXiv 2107.12808) has them.
 
-    python -m benchmarks.studies.self_play.generations generations [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
+    python -m benchmarks.studies.self_play.generations generations [--seeds 0 1 2 3 4] [--keep DIR] [--json]
 
-A generation is a population that is bred (population-based training, two steps of it); the next one begins from its
-members' distilled mixtures. The lifetime is one run from the same weights. Games, models, the rule of which games are
-trained and the figure are those of the study `curriculum`. All matches count, those too that judge games, that compare
-members, and that a distilled model imitates: the lifetime trains with as many more. With --keep, an interrupted
-measurement continues.
+A generation is a population that is bred (population-based training, two steps of it), and is worth what its best member
+is; the next one begins from its members' distilled mixtures. The lifetime is one run from the same weights. Games,
+models, the rule of which games are trained and the figure are those of the study `curriculum`. All matches count, those
+too that judge games, that compare members, and that a distilled model imitates: the lifetime trains with as many more.
+With --keep, an interrupted measurement continues.
 
     python -m benchmarks.studies.self_play.generations --draw
 
@@ -25,7 +25,6 @@ from typing import Any
 from benchmarks.report.page import RESULTS
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from benchmarks.studies.self_play.curriculum import SPACE, shares, summary
-from games.aliases import short_name
 from games.registry import make_game
 from league import RunConfig, open_run
 from league.lab.breeding.breeding import BREED_FILE, breed, budget_of
@@ -78,11 +77,12 @@ def lifetime(config: RunConfig) -> RunConfig:
 
 
 def bred(config: RunConfig, folder: Path) -> list[dict[str, float]]:
-    """Breed a population, or continue it; return the elite's shares by game after each generation."""
+    """Breed a population, or continue it; return shares by game: of each generation's best, and of the elite."""
     started = (folder / BREED_FILE).exists()
     history = breed(None if started else config, folder, lambda text: print(text, file=sys.stderr)).record()["history"]
-    elites = [folder / row["elite"]["run"] for row in history[STEPS - 1 :: STEPS]]
-    return [shares(run, open_run(run).iterations()[-1], str(run), config.seed) for run in elites]
+    best = [row["ranking"][0] for row in history[STEPS - 1 :: STEPS]]
+    runs = [folder / name for name in (*best, history[-1]["elite"]["run"])]
+    return [shares(run, open_run(run).iterations()[-1], str(run), config.seed) for run in runs]
 
 
 def measure_lifetime(run_dir: Path) -> dict[str, Any]:
@@ -96,15 +96,19 @@ def measure_lifetime(run_dir: Path) -> dict[str, Any]:
     return {"after": after}
 
 
-def row(after: Sequence[dict[str, float]], matches: int) -> dict[str, Any]:
-    """Return a run's figures by its shares after each generation."""
+def row(shares_by_game: Sequence[dict[str, float]], matches: int) -> dict[str, Any]:
+    """Return a run's figures by its shares after each generation, and those of its elite, if there is one."""
+    after = list(shares_by_game[:GENERATIONS])
     thirds = [summary(worth) for worth in after]
-    return {
+    figures = {
         **thirds[-1],
         **{f"after_{number}": third["figure"] for number, third in enumerate(thirds[:-1], start=1)},
         "matches": matches,
-        "after": list(after),
+        "after": after,
     }
+    if elite := shares_by_game[GENERATIONS:]:
+        figures["elite"] = summary(elite[0])["figure"]
+    return figures
 
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
@@ -116,7 +120,8 @@ def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -
     after[BRED] = [bred(config.model_copy(update={"seed": seed}), keep / f"bred-{seed}") for seed in seeds]
     rows = {name: [row(run, most[name]) for run in after[name]] for name in (ALONE, BRED)}
     columns = {f"percentile_{p}": f"{p}th" for p in PERCENTILES} | {"mean": "mean over games"}
-    columns |= {"after_1": "after a third", "after_2": "after two thirds", "matches": "matches at most"}
+    columns |= {"after_1": "after a third", "after_2": "after two thirds", "elite": "the elite"}
+    columns |= {"matches": "matches at most"}
     over_games = {
         "game": "eight games",
         "figure": "share of what can be had, mean of five percentiles over games",
