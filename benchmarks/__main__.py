@@ -83,6 +83,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
+    | {"generations": "benchmarks.studies.self_play.generations"}
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | dict.fromkeys(("contexts", "contexts-kuhn", "contexts-smol"), "benchmarks.studies.language.contexts")
     | dict.fromkeys(("retries-sums", "retries-find_number"), "benchmarks.studies.language.retries")
