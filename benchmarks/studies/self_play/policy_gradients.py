@@ -6,8 +6,8 @@ row: the network reads it once, and their advantages are summed by action, those
 the clip tells them apart. The loss and its gradient are those of decision by decision, so ten million decisions take
 seconds.
 
-Both seats share one network, OpenSpiel's ``PPOAgent`` (an actor and a critic of two layers of 64), which reads OpenSpiel's
-tensor of the information state and the seat. Advantages are GAE over a seat's own decisions, normalised by minibatch.
+Both seats share one network, OpenSpiel's ``PPOAgent`` (an actor and a critic of two layers of 64), which reads
+OpenSpiel's tensor of the information state and the seat. Advantages are GAE over a seat's own decisions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.simulations.settling_table import Floats, Table
+from games.common.errors import UsageError
 from games.openspiel.game import decision_points
+from league.theory.exact.states import Key
 
 GAE_LAMBDA, VALUE_WEIGHT, MOST_NORM = 0.95, 0.5, 0.5
 UPDATES = 250  # in which a budget of decisions is spent
@@ -32,15 +34,24 @@ Integers = NDArray[np.int64]
 
 
 class Learner(NamedTuple):
-    """A method and its constants; the learning rate falls to zero over the budget."""
+    """A method and its constants; its learning rate falls to zero over the budget."""
 
     method: str  # "ppo" (Schulman et al. 2017) or "mmd" (Sokota et al. 2023)
-    entropy: float
+    entropy: float  # alpha at first, in returns of which the largest is 1, or in normalised advantages
+    entropy_end: float  # it falls to this by equal factors
+    normalised: bool  # advantages are, over a minibatch
     learning_rate: float = 2e-3
     epochs: int = 2
     minibatches: int = 4
     clip: float = 0.2  # of PPO
     kl: float = 1.0  # of MMD: 1 / eta, the weight of KL(new, old)
+
+    def at(self, progress: float) -> Learner:
+        """Return the learner with the constants of a time between 0 and 1."""
+        return self._replace(
+            entropy=self.entropy * (self.entropy_end / self.entropy) ** progress,
+            learning_rate=self.learning_rate * (1.0 - progress),
+        )
 
 
 class Arrays(Table):
@@ -48,9 +59,7 @@ class Arrays(Table):
 
     def __init__(self, game: str) -> None:
         super().__init__(game, MOST_POSITIONS)
-        points = decision_points(game, MOST_STATES)
-        rows = [(*points[key].pyspiel_state().information_state_tensor(key[0]), key[0]) for key in self.form.keys]
-        self.tensors = torch.tensor(rows, dtype=torch.float32)  # [I, D]
+        self.tensors = _tensors(game, self.form.keys)  # [I, D]
         self.action = np.full(self.size, -1)  # OpenSpiel's number of a sequence's last action  # [Q]
         for first, ids in zip(self.form.first, self.form.legal, strict=True):
             self.action[first : first + len(ids)] = ids
@@ -66,9 +75,7 @@ class Arrays(Table):
     def flat(self, logprobs: torch.Tensor) -> Floats:
         """Return log-probs by sequence [Q] of those by state and action [I, A]; 0 for empty sequences."""
         rows = logprobs.detach().double().numpy()
-        return np.concatenate(
-            [np.zeros(self.seats), rows[self.state[self.seats :], self.action[self.seats :]]]
-        )
+        return np.concatenate([np.zeros(self.seats), rows[self.state[self.seats :], self.action[self.seats :]]])
 
     def drawn(self, logprobs: Floats, matches: int, rng: np.random.Generator) -> Integers:
         """Return the endings of matches that are played by a policy [Q], in the order in which they are drawn."""
@@ -82,6 +89,22 @@ class Arrays(Table):
     def uniform(self) -> Floats:
         """Return the log-probs [Q] of the policy that plays every legal action with equal probability."""
         return self.normalised(np.zeros(self.size))
+
+
+def _tensors(game: str, keys: Sequence[Key]) -> torch.Tensor:
+    """Return OpenSpiel's tensor of each information state, and the seat.
+
+    Dark hex tells how many moves were made in an information state's text and not in its tensor, so where two states
+    share a row the number of moves stands beside it. Raises UsageError if they still do.
+    """
+    points = decision_points(game, MOST_STATES)
+    states = [points[key].pyspiel_state() for key in keys]
+    rows = [(*state.information_state_tensor(seat), seat) for state, (seat, _) in zip(states, keys, strict=True)]
+    if len(set(rows)) < len(rows):
+        rows = [(*row, len(state.history())) for row, state in zip(rows, states, strict=True)]
+    if len(set(rows)) < len(rows):
+        raise UsageError(f"{game} has information states that share a tensor, so a network cannot tell them apart.")
+    return torch.tensor(rows, dtype=torch.float32)
 
 
 class Minibatch(NamedTuple):
@@ -111,10 +134,11 @@ def advantages(arrays: Arrays, endings: Integers, values: Floats) -> tuple[Integ
     return path[real], found[real], (found + value)[real]
 
 
-def minibatch(arrays: Arrays, endings: Integers, values: Floats) -> Minibatch:
+def minibatch(arrays: Arrays, endings: Integers, values: Floats, normalised: bool) -> Minibatch:
     """Return what a minibatch of matches with these endings [M] comes to."""
     sequences, advantage, target = advantages(arrays, endings, values)
-    advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+    if normalised:
+        advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
     of_states = arrays.state[sequences]
     counts = np.bincount(of_states, minlength=len(arrays.legal))
     states = np.flatnonzero(counts)
@@ -187,7 +211,9 @@ def update(learner: Learner, arrays: Arrays, network: Any, optimizer: Any, endin
     with torch.no_grad():
         old = log_probs(network, arrays.tensors, arrays.legal)
         values = network.critic(arrays.tensors).squeeze(1).double().numpy()
-    batches = [minibatch(arrays, part, values) for part in np.array_split(endings, learner.minibatches)]
+    batches = [
+        minibatch(arrays, part, values, learner.normalised) for part in np.array_split(endings, learner.minibatches)
+    ]
     for _ in range(learner.epochs):
         for batch in batches:
             optimizer.zero_grad()
@@ -213,6 +239,7 @@ def learn(arrays: Arrays, learner: Learner, budget: int, seed: int, marks: Seque
         if done >= budget:
             return course | {"seconds": time.process_time() - begun}
         endings = arrays.drawn(played, matches, rng)
-        optimizer.param_groups[0]["lr"] = learner.learning_rate * (1.0 - done / budget)
-        update(learner, arrays, network, optimizer, endings)
+        now = learner.at(done / budget)
+        optimizer.param_groups[0]["lr"] = now.learning_rate
+        update(now, arrays, network, optimizer, endings)
         done += int(arrays.decisions[endings].sum())
