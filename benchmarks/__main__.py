@@ -81,12 +81,9 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("collapse-kuhn", "collapse-tic-tac-toe"), "benchmarks.studies.self_play.collapse")
     | dict.fromkeys(
         (
-            "samples-leduc",
-            "samples-goofspiel",
-            "samples-goofspiel5",
-            "samples-dice",
-            "samples-hex",
-            "samples-dice6",
+            *("samples-leduc", "samples-goofspiel", "samples-hex", "samples-dice"),
+            *("samples-goofspiel5", "samples-dice6"),
+            *("equal-leduc", "equal-goofspiel", "equal-hex", "equal-dice"),
         ),
         "benchmarks.studies.self_play.from_samples",
     )

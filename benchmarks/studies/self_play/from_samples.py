@@ -4,9 +4,9 @@
 
 The protocol of Rudolph et al., "Reevaluating policy gradient methods for imperfect-information games" (ICLR 2026):
 plain self-play, an entropy bonus of 0.05 to 0.2, ten million decisions, and exact exploitability of what is played,
-over the number of decisions. Where `settle-sampled` plays too, it trains a pocket language model with the first
-``SETTLED`` seeds, and the networks train once more on as many decisions. With --keep, an interrupted study continues.
-Networks are trained one after another; --workers are for the language models.
+over the number of decisions. The studies `equal-…` train a pocket language model by `settle-sampled`, and the networks
+on as many decisions as it took. With --keep, an interrupted study continues. Networks are trained one after another;
+--workers are for the language models.
 
     python -m benchmarks.studies.self_play.from_samples --draw
 
@@ -16,6 +16,7 @@ draws the stored results as benchmarks/results/from_samples.png.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report.comparison import interval
+from benchmarks.report.curves import value_at
 from benchmarks.report.page import RESULTS
 from benchmarks.studies.runs import Result, measure_runs, run_study
 from benchmarks.studies.self_play.policy_gradients import Arrays, Learner, learn
@@ -33,7 +35,6 @@ from games.common.files import atomic_write
 from league import load_config
 
 DECISIONS = 10_000_000
-SETTLED = 3  # seeds
 MARKS = tuple(float(mark) for mark in np.geomspace(1e4, DECISIONS, 19))  # decisions at which is measured
 LEARNERS = {
     "PPO, entropy 0.05": Learner("ppo", 0.05, 0.05, normalised=True),
@@ -42,7 +43,6 @@ LEARNERS = {
     "MMD, entropy 0.2 to 0.01": Learner("mmd", 0.2, 0.01, normalised=False),
 }
 PRESET = "settle-sampled"
-EQUAL = "{}, as many decisions"
 
 
 class Game(NamedTuple):
@@ -50,19 +50,21 @@ class Game(NamedTuple):
 
     title: str
     name: str
-    settled: bool = False  # `settle-sampled` plays it
 
 
+LEDUC = Game("Leduc poker", "leduc_poker")
+GOOFSPIEL = Game("goofspiel, 4 cards", "goofspiel(imp_info=True,num_cards=4,points_order=descending)")
+DICE = Game("liar's dice, 4 faces", "liars_dice(dice_sides=4)")
+HEX = Game("dark hex, 2 × 2", "dark_hex(board_size=2)")
 GAMES = {
-    "samples-leduc": Game("Leduc poker", "leduc_poker", settled=True),
-    "samples-goofspiel": Game(
-        "goofspiel, 4 cards", "goofspiel(imp_info=True,num_cards=4,points_order=descending)", settled=True
-    ),
+    "samples-leduc": LEDUC,
+    "samples-goofspiel": GOOFSPIEL,
+    "samples-hex": HEX,
+    "samples-dice": DICE,
     "samples-goofspiel5": Game("goofspiel, 5 cards", "goofspiel(imp_info=True,num_cards=5,points_order=descending)"),
-    "samples-dice": Game("liar's dice, 4 faces", "liars_dice(dice_sides=4)"),
-    "samples-hex": Game("dark hex, 2 × 2", "dark_hex(board_size=2)"),
     "samples-dice6": Game("liar's dice, 6 faces", "liars_dice"),
 }
+SETTLED = {"equal-leduc": LEDUC, "equal-goofspiel": GOOFSPIEL, "equal-hex": HEX, "equal-dice": DICE}
 
 
 @lru_cache(maxsize=1)
@@ -108,24 +110,24 @@ def measure(run_dir: Path, game: str) -> dict[str, Any]:
     return course
 
 
+def settled(game: str, seeds: Sequence[int], workers: int, keep: Path) -> list[dict[str, Any]]:
+    """Return the courses of language models that `settle-sampled` trains; what is measured of them is exact."""
+    config = load_config(PRESET, "episodes_kept=0", "evaluation.matches=0", "evaluation.exact=false", games=[game])
+    return list(measure_runs({PRESET: config}, seeds, partial(measure, game=game), keep, workers).values())
+
+
 def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return the courses by condition."""
-    game = GAMES[name]
-    budgets, conditions = {"{}": DECISIONS}, []
-    if game.settled:
-        config = load_config(
-            PRESET, "episodes_kept=0", "evaluation.matches=0", "evaluation.exact=false", games=[game.name]
-        )
-        ask = partial(measure, game=game.name)
-        runs = list(measure_runs({PRESET: config}, seeds[:SETTLED], ask, keep, workers).values())
+    game, budget, conditions = (GAMES | SETTLED)[name], DECISIONS, []
+    if name in SETTLED:
+        runs = settled(game.name, seeds, workers, keep)
         conditions.append({"name": f"`{PRESET}`", "runs": runs})
-        budgets = {EQUAL: round(fmean(run["decisions"][-1] for run in runs)), **budgets}
-    for kind, budget in budgets.items():
-        for label, learner in LEARNERS.items():
-            title = kind.format(label)
-            files = [keep / f"{title}, seed {seed}.json" for seed in seeds]
-            courses = [trained(game.name, learner, budget, seed, kept) for seed, kept in zip(seeds, files, strict=True)]
-            conditions.append({"name": title, "runs": courses})
+        budget = round(fmean(run["decisions"][-1] for run in runs))
+    for label, learner in LEARNERS.items():
+        files = [keep / f"{label}, seed {seed}.json" for seed in seeds]
+        pairs = zip(seeds, files, strict=True)
+        courses = [trained(game.name, learner, budget, seed, kept) for seed, kept in pairs]
+        conditions.append({"name": label, "runs": courses})
     arrays = arrays_of(game.name)
     curve = {
         "game": game.title,
@@ -145,7 +147,7 @@ def summary(result: Result) -> Iterator[str]:
 
 
 def draw(path: Path = RESULTS / "from_samples.png") -> None:
-    """Draw the stored results, a panel for each game: means over seeds and 95 % intervals of them."""
+    """Draw the stored results of ten million decisions, a panel for each game: means over seeds, 95 % intervals."""
     from league.training.board.figures.canvas import COLOURS, SMALL, new_figure, tidy
 
     stored = [RESULTS / f"{name}.json" for name in GAMES]
@@ -154,25 +156,22 @@ def draw(path: Path = RESULTS / "from_samples.png") -> None:
     figure = new_figure("Exploitability over decisions, from samples", height=0.8 + 2.0 * rows)
     figure.set_figwidth(9.0)
     height = figure.get_figheight()
-    colours = dict(zip([f"`{PRESET}`", *LEARNERS], COLOURS, strict=False))
     for index, curve in enumerate(curves):
         row, column = divmod(index, 3)
         axes = figure.add_axes((0.05 + 0.325 * column, (0.62 + 2.0 * (rows - 1 - row)) / height, 0.27, 1.35 / height))
-        for condition in curve["conditions"]:
-            if condition["name"] not in colours:  # the shorter courses, of which the table has the ends
-                continue
-            runs, colour = condition["runs"], colours[condition["name"]]
-            steps = [fmean(values) for values in zip(*[run["decisions"] for run in runs], strict=True)][1:]
-            values = list(zip(*[run["exploitability"] for run in runs], strict=True))[1:]
-            axes.plot(steps, [fmean(each) for each in values], color=colour, label=condition["name"].strip("`"))
-            if len(runs) > 1:
+        for condition, colour in zip(curve["conditions"], COLOURS, strict=False):
+            values = [[value_at(run, mark) for run in condition["runs"]] for mark in MARKS]
+            shown = [index for index, each in enumerate(values) if not any(map(math.isnan, each))]
+            steps, values = [MARKS[index] for index in shown], [values[index] for index in shown]
+            axes.plot(steps, [fmean(each) for each in values], color=colour, label=condition["name"])
+            if len(condition["runs"]) > 1:
                 low, high = zip(*map(interval, values), strict=True)
                 axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
         axes.set_xscale("log")
         tidy(axes, curve["game"])
         axes.set_ylim(bottom=0.0)
-    lines = {label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(lines.values(), lines.keys(), loc="lower center", ncol=5, fontsize=SMALL - 1, frameon=False)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=len(labels), fontsize=SMALL - 1, frameon=False)
     figure.savefig(path)
 
 
@@ -181,7 +180,7 @@ def main() -> None:
     if sys.argv[1:] == ["--draw"]:
         draw()
         return
-    run_study(__doc__, list(GAMES), measure_study, summary)
+    run_study(__doc__, [*GAMES, *SETTLED], measure_study, summary)
 
 
 if __name__ == "__main__":

@@ -227,17 +227,18 @@ def learn(arrays: Arrays, learner: Learner, budget: int, seed: int, marks: Seque
     begun, rng, network = time.process_time(), np.random.default_rng(seed), new_network(arrays, seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=learner.learning_rate, eps=1e-5)
     matches = max(learner.minibatches, round(budget / UPDATES / arrays.length(arrays.uniform())))
-    done, course = 0, {"decisions": [], "exploitability": []}
+    done, decisions, exploitability = 0, list[int](), list[float]()
     waiting = sorted(mark for mark in marks if mark < budget)
     while True:
         with torch.no_grad():
             played = arrays.flat(log_probs(network, arrays.tensors, arrays.legal))
         if done >= budget or (waiting and done >= waiting[0]):
             waiting = [mark for mark in waiting if mark > done]
-            course["decisions"].append(done)
-            course["exploitability"].append(arrays.exploitability(played))
+            decisions.append(done)
+            exploitability.append(arrays.exploitability(played))
         if done >= budget:
-            return course | {"seconds": time.process_time() - begun}
+            seconds = time.process_time() - begun
+            return {"decisions": decisions, "exploitability": exploitability, "seconds": seconds}
         endings = arrays.drawn(played, matches, rng)
         now = learner.at(done / budget)
         optimizer.param_groups[0]["lr"] = now.learning_rate
