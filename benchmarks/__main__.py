@@ -80,6 +80,14 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
     | {"whole_matches": "benchmarks.studies.credit.whole_matches"}
     | dict.fromkeys(("collapse-kuhn", "collapse-tic-tac-toe"), "benchmarks.studies.self_play.collapse")
+    | dict.fromkeys(
+        (
+            *("samples-leduc", "samples-goofspiel", "samples-hex", "samples-dice"),
+            *("samples-goofspiel5", "samples-dice6"),
+            *("equal-leduc", "equal-goofspiel", "equal-hex", "equal-dice"),
+        ),
+        "benchmarks.studies.self_play.from_samples",
+    )
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}

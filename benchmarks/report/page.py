@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report.comparison import comparison_lines
-from benchmarks.report.curves import curve_lines, gap_lines
+from benchmarks.report.curves import curve_lines, gap_lines, learning_lines
 from benchmarks.report.provenance import ROOT
 from benchmarks.report.rows import Row, by_repeat, by_seed
 from benchmarks.simulations.defence_tabular import defence_lines
@@ -220,6 +220,7 @@ WRITERS: Any = {
     "tables": comparison_lines,
     "curves": curve_lines,
     "courses": gap_lines,
+    "learning": learning_lines,
     "decided": decided_lines,
     "defence": defence_lines,
     "injections": injection_lines,
