@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from games.common import plugins
 from games.common.errors import UsageError
-from games.common.files import atomic_write, sync_folder, sync_tree
+from games.common.files import atomic_write, link, sync_folder, sync_tree
 from league.config import ModelConfig, RunConfig
 from league.config.checks.config import check_exploiters_learn
 from league.config.context import RunContext, run_context
@@ -152,16 +152,10 @@ def _copy_below(source: Path, target: Path, left_out: Sequence[str], may_share: 
         if path.is_dir():
             copy.mkdir()
             _copy_below(path, copy, left_out, may_share or any(map(path.match, _SHARED)))
-        elif not (may_share and _linked(path, copy)):
+        elif may_share:
+            link(path, copy)
+        else:
             shutil.copy2(path, copy)
-
-
-def _linked(path: Path, target: Path) -> bool:
-    """Hard-link a file; return whether the file system allowed it."""
-    with suppress(OSError):
-        os.link(path, target)
-        return True
-    return False
 
 
 def _check_weights_fit(old: RunContext, new: RunContext) -> None:
