@@ -97,6 +97,7 @@ def test_it_computes_what_transformers_and_peft_do(base, run):
 
 def test_layers_without_an_adapter_are_the_bases_own():
     view, _, _ = _views(_llama(), targets=("q_proj", "down_proj"))
+    scrambled(view.adapters.add(AdapterShape(4, 8.0, ("q_proj", "k_proj")), 3), 3)  # another adapter has one there
     logits, gradients = _computed(view, RUNS["packed"], own=True)
     expected, others = _computed(view, RUNS["packed"], own=False)
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
