@@ -154,9 +154,11 @@ def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
     """Return the configuration with ``auto`` devices and types, and 0 tokens for a pass, chosen for the machine.
 
     vLLM needs a GPU, so a run that uses it has one, here or on the machines of a cluster, or is refused later. On a
-    processor only frozen weights are in bfloat16, where it multiplies that: adapters learn in single precision.
+    processor only frozen weights under masked replies are in bfloat16, where it multiplies that: those passes are of
+    ``arena.lm.adapted_pass``, in which adapters and states stay in single precision.
     """
     adapted = bool(config.policies) and all(config.policy(name).adapted for name in config.policies)
+    adapted &= config.roles.reply != "free"
 
     def placed(model: ModelConfig) -> ModelConfig:
         device, dtype = model.device, model.dtype

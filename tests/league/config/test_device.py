@@ -37,6 +37,7 @@ def test_without_a_gpu_the_small_presets_take_what_the_processor_multiplies(pres
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     sentences = []
     run = load(preset, tell=sentences.append)
+    processor = "float32" if preset == "smol-free" else processor  # masked replies alone have passes for it
     assert (run.model.device, run.model.dtype, run.threads) == ("cpu", processor, 0)
     assert run.optimizer.micro_batch_tokens == 1024
     (sentence,) = sentences
@@ -51,7 +52,7 @@ def test_with_a_gpu_the_small_presets_take_it_and_its_type(preset, processor, mo
     run = load(preset)
     assert (run.model.device, run.model.dtype) == ("cuda", "bfloat16")
     assert load(preset, ["model.dtype=float32"]).model.dtype == "float32"
-    assert load(preset, ["model.device=cpu"]).model.dtype == processor
+    assert load(preset, ["model.device=cpu"]).model.dtype == (processor if preset == "smol" else "float32")
 
 
 @pytest.mark.parametrize(
