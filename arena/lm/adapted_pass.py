@@ -91,9 +91,9 @@ class AdaptedPass:
         keep = inputs.get("logits_to_keep", 0)
         reads = keep > 0 if isinstance(keep, int) else len(keep) > 0  # else another reads the states
         alone = inputs.keys() <= _INPUTS and inputs.get("past_key_values") is None
-        return alone and reads and "position_ids" in inputs
+        return alone and reads and ("position_ids" in inputs or "attention_mask" not in inputs)
 
-    def __call__(self, adapter: str | None, *, input_ids: Tensor, position_ids: Tensor, **inputs: Any) -> Output:
+    def __call__(self, adapter: str | None, *, input_ids: Tensor, **inputs: Any) -> Output:
         """Return the logits of rows [N, S] at their last ``logits_to_keep`` tokens, or at those that it numbers."""
         (rows, length), keep = input_ids.shape, inputs["logits_to_keep"]
         prefix, pack, kept = inputs.get("shared_prefix"), inputs.get("packed"), list[LayerKeys]()
@@ -101,7 +101,8 @@ class AdaptedPass:
         mask = None if pack is not None else inputs.get("attention_mask")
         allowed = None if mask is None else causal(length, length) & mask.bool()[:, None, None]  # [N, 1, S, S]
         states = embedding(input_ids, self._model.model.embed_tokens.weight).float()  # [N, S, H]
-        cos, sin = rotation(position_ids.expand(rows, length), self._model.model.rotary_emb)
+        positions = inputs.get("position_ids", torch.arange(length)[None])
+        cos, sin = rotation(positions.expand(rows, length), self._model.model.rotary_emb)
         for layer in self._layers:
             own = layer.self_attn
             inner = self._normed(states, layer.input_layernorm)

@@ -11,6 +11,7 @@ from transformers import LlamaConfig
 
 from arena.lm.adapted_pass import AdaptedPass
 from arena.lm.chunks import Chunk
+from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import Adapters, AdapterShape
 from arena.lm.packing import Pack
@@ -156,6 +157,20 @@ def test_play_before_an_update_does_not_spoil_its_gradients():
     assert gradients
 
 
+def test_in_bfloat16_a_prefix_by_itself_is_that_of_a_pack_and_free_replies_are_read_behind_it():
+    view, _, base = _views(LanguageModel(_llama().model.bfloat16(), pocket().tokenizer))
+    chunk = _chunk(20, [1, 5, 3])
+    with torch.inference_mode():
+        for lm in (view, base):
+            inputs = lm.prefix_inputs(chunk.prefix)
+            assert {part.dtype for layer in inputs["shared_prefix"] for part in layer} == {torch.float32}
+            alone, packed = lm.run(chunk, 1, prefix_inputs=inputs).logits[:, 0], lm.run_pack(Pack((chunk,))).logits[0]
+            torch.testing.assert_close(alone, packed, rtol=0.0, atol=0.03 * float(packed.std()))
+    prompts, rngs = [(*chunk.prefix * 12, *suffix) for suffix in chunk.suffixes], [random.Random(i) for i in range(3)]
+    replies = generate(view, prompts, rngs, temperature=1.0, max_tokens=4, max_batch_tokens=4096)
+    assert [0 < len(reply.reply_ids) <= 4 for reply in replies] == [True] * 3
+
+
 def test_it_is_taken_only_where_it_suits():
     view, _, base = _views(_llama())
     adapters, rows = view.adapters, {"position_ids": 0, "input_ids": 0, "logits_to_keep": 1}
@@ -164,6 +179,7 @@ def test_it_is_taken_only_where_it_suits():
     assert adapters.passes_for(rows | {"output_hidden_states": True}) is None
     assert adapters.passes_for(rows | {"logits_to_keep": torch.empty(0)}) is None  # its states are read by a hook
     assert adapters.passes_for({"input_ids": 0, "use_cache": False}) is None
+    assert adapters.passes_for({"input_ids": 0, "attention_mask": 0, "logits_to_keep": 1}) is None  # without positions
     base.model.double()
     assert adapters.passes_for(rows) is None
     assert AdaptedPass.of(pocket().model) is None  # narrow
