@@ -7,7 +7,7 @@ rounding.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from arena.flops import PassCost
+from arena.lm.adapted_pass import AdaptedPass
 from arena.lm.attention import prefix_attention
 from arena.lm.attention.varlen import has_kernel
 from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
@@ -42,6 +43,10 @@ class SwitchesAdapters(Protocol):
 
     def activate(self, adapter: str | None) -> None:
         """Run the next forward passes with this adapter, or with none."""
+        ...
+
+    def passes_for(self, inputs: Mapping[str, Any]) -> AdaptedPass | None:
+        """Return what computes a pass with these inputs without ``transformers``' modules, where that suits."""
         ...
 
 
@@ -238,6 +243,8 @@ class LanguageModel(ChatTokenizer):
     def forward(self, **inputs: Any) -> Any:
         """Return the model's output. Every pass goes through this method, which switches off other views' adapters."""
         if self.adapters is not None:
+            if (own := self.adapters.passes_for(inputs)) is not None:
+                return own(None, **inputs)
             self.adapters.activate(None)
         elif (plain := self.plain_pass()) is not None and plain.takes(inputs):
             return plain(**inputs)
