@@ -25,12 +25,12 @@ class ChatTokenizer:
         """``like``, with the same tokenizer, has its facts already, and shares the tries that it has built."""
         self.tokenizer = tokenizer
         self.context, self.model_name = context, model_name
-        self.special_tokens = like.special_tokens if like else _special_tokens(tokenizer)
-        self.end_token = like.end_token if like else _end_token(tokenizer)
+        self.special_tokens: tuple[str, ...] = like.special_tokens if like else _special_tokens(tokenizer)
+        self.end_token: int = like.end_token if like else _end_token(tokenizer)
         # Characters; no token stands for more of a text.
         self.longest_token: int = like.longest_token if like else max(map(len, tokenizer.get_vocab()))
         self._tries: dict[tuple[str, ...], ReplyTrie] = like._tries if like else {}
-        self._encoder = like._encoder if like else _encoder_of(tokenizer)
+        self._encoder: Any = like._encoder if like else _encoder_of(tokenizer)
 
     @classmethod
     def read(cls, source: str | Path) -> ChatTokenizer:

@@ -242,7 +242,7 @@ def test_a_copy_with_other_weights_leaves_the_original_alone(lm, tmp_path):
 
 
 def test_a_model_with_other_weights_shares_none_of_its_parts(lm, tmp_path):
-    """Neither tensors, hooks nor configurations: what is done to one is not done to the other. Tied weights stay tied."""
+    """Neither tensors, hooks nor configurations: what is done to one is not done to the other. Tied weights stay so."""
     lm.save(tmp_path)
     other = lm.with_weights(tmp_path)
     storages = [{t.data_ptr() for t in (*m.model.parameters(), *m.model.buffers())} for m in (lm, other)]
