@@ -65,6 +65,7 @@ def test_who_names_its_clue_tells_two_bits_of_four_and_who_draws_tells_none(shar
     assert listening.goes_by(None, 1, turns) == pytest.approx(bits, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_bayesians_tell_bayesians_something_and_random_speakers_do_not(monkeypatch):
     monkeypatch.setattr(listening, "HELD_OUT", 40)
     found = listening.play_beside("scripted:bayes", "scripted:bayes", 101)
