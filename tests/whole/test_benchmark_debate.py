@@ -8,7 +8,7 @@ from benchmarks.studies.language import debate
 from games.registry import make_game
 from league.config import load as settings
 
-MATCHES = 600
+MATCHES = 300
 ERROR = 4 * 0.5 / MATCHES**0.5
 
 

@@ -9,7 +9,11 @@ import tomli_w
 import league.lab.latent.utterances
 from benchmarks.report.comparison import comparison_lines
 from benchmarks.studies.language import listening
+from games.registry import make_game
+from league import train
 from league.config import load as settings
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
 
 
 def test_only_villager_1_learns_beside_a_given_partner(tmp_path):
@@ -61,6 +65,7 @@ def test_who_names_its_clue_tells_two_bits_of_four_and_who_draws_tells_none(shar
     assert listening.goes_by(None, 1, turns) == pytest.approx(bits, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_bayesians_tell_bayesians_something_and_random_speakers_do_not(monkeypatch):
     monkeypatch.setattr(listening, "HELD_OUT", 40)
     found = listening.play_beside("scripted:bayes", "scripted:bayes", 101)
@@ -92,5 +97,18 @@ def test_figures_become_a_table_and_speakers_learn_beside_their_own_hearers(tmp_
         assert {player for role, player in players.items() if not role.endswith("/wolf")} == {expected}
     pairs = {(one.rpartition("_")[2], other.rpartition("_")[2]) for one, other in measured if "/" in one}
     assert pairs == {("bayesians", "bayesians"), ("random", "random")}
+    assert sum(one == other for one, other in measured) == 2 * 2 + 2, "each with its like, and Bayesians"
     lines = comparison_lines(result["tables"])
-    assert sum("0.250 (0.250 to 0.250)" in line for line in lines) == 5
+    assert sum("0.250 (0.250 to 0.250)" in line for line in lines) == 7
+
+
+@pytest.mark.thorough
+def test_a_runs_model_takes_seats_that_scripts_had_in_its_run(tmp_path):
+    """By the run's own name the scripts would sit there again."""
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(listening.settings_of("random", {})))
+    shorter = ["iterations=1", "snapshot_every=1", f"games.'{listening.GAME}'.matches=2", "cold_start.steps=1"]
+    run = train(settings.load(str(tmp_path / "study.toml"), shorter), tmp_path / "run")
+    name = listening.model_of(SimpleNamespace(run=run))
+    assert name == f"hf:{(tmp_path / 'run/population/main-000001').resolve()}"
+    player = resolve(name, make_game(listening.GAME).spec, Engines())
+    assert set(player.members) == {((name, 1.0),)}

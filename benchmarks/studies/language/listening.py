@@ -4,11 +4,11 @@
 
 The game and the settings are those of the study of beliefs: five seats, one day, of 100 clues 60 certain. First one
 villager learns, by its wins and by listening, beside three scripted villagers: Bayesians, who claim what their clues
-say, or `random` ones, whose words say nothing. Then a new villager learns, by its wins and by what its words do to the
-others' belief, beside three copies of that hearer, who learn no more. The figure is the bits that a message of the
-speaker tells each hearer in held-out matches. At single states the columns say on what players go: the bits that a
-speaker's message tells of its clue, all else equal and the four clues equally likely, and a hearer's vote of one
-message, all five equally likely.
+say, or `random` ones, whose words say nothing. Then a new villager learns, by its wins, by listening and by what its
+words do to the others' belief, beside three copies of that hearer, who learn no more. The figure is the bits that a
+message of the speaker tells each hearer in held-out matches. At single states the columns say on what players go: the
+bits that a speaker's message tells of its clue, all else equal and the four clues equally likely, and a hearer's vote
+of one message, all five equally likely.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import tomli_w
 
 from benchmarks.studies.beliefs import COMMON, GAME, LISTENING, SEATS, SPEAKING, VILLAGERS
 from benchmarks.studies.runs import Result, load_settings, run_study, sweep, table_lines
-from games.talk.hidden_roles import NAMES
+from games.talk.hidden_roles import NAMES, HiddenRoles
 from games.talk.suspicion import NOBODY, SUSPECT, VOTE
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 LEARNER, *OTHERS = VILLAGERS
 BAYES, WOLF = "scripted:bayes", "scripted:good"
+BOTH = {"listening": LISTENING, "speaking": SPEAKING}  # without the first a speaker hardly reads its clue
 TEACHERS = {"Bayesians": BAYES, "random speakers": "scripted:random"}  # whom hearers listened to
 HELD_OUT = 300  # matches
 STATES = 40  # single ones that are looked at
@@ -56,7 +57,9 @@ def settings_of(partner: str, beliefs: dict[str, Any]) -> dict[str, Any]:
 
 def model_of(run: SweptRun) -> str:
     """Return a run's newest model as a player of any seat; by the run's name scripts would keep their seats."""
-    return f"hf:{run.run.population.newest('main').path.resolve()}"
+    from league.population.storage.run_dir import open_run
+
+    return f"hf:{open_run(str(run.run.path)).population.newest('main').path.resolve()}"
 
 
 def play_beside(speaker: str, hearers: str, seed: int) -> dict[str, float]:
@@ -101,7 +104,8 @@ def single_states(seed: int) -> Iterator[tuple[list[Any], list[Any]]]:
     """
     from games.registry import make_game
 
-    rng, names = random.Random(seed), NAMES[:SEATS]
+    rng, names, start = random.Random(seed), NAMES[:SEATS], make_game(GAME)
+    assert isinstance(start, HiddenRoles)
     for _ in range(STATES):
         seats = rng.sample(names, SEATS)
         clues = [rng.choice([name for name in names if name != own]) for own in seats[1:]]
@@ -110,7 +114,7 @@ def single_states(seed: int) -> Iterator[tuple[list[Any], list[Any]]]:
 
         def position(clue: str, message: str, seats=seats, clues=clues, said=said) -> Iterator[Any]:  # type: ignore[no-untyped-def]
             """Yield the speaker's turn and the hearer's vote."""
-            game = make_game(GAME).undealt()
+            game = start.undealt()
             for outcome in (*seats, clue, *clues[1:]):
                 game.apply_chance(outcome)
             while (seat := game.to_act()) is not None:
@@ -170,15 +174,15 @@ def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -
     for seed in seeds:
         hearers = sweep(configs, [seed], keep / f"hearers-{seed}", workers=workers)
         speaking = {
-            name: load_settings(tomli_w.dumps(settings_of(model_of(hearers[name, seed]), {"speaking": SPEAKING})))
-            for name in listening
+            name: load_settings(tomli_w.dumps(settings_of(model_of(hearers[name, seed]), BOTH))) for name in listening
         }
         speakers = sweep(speaking, [seed], keep / f"speakers-{seed}", workers=workers)
         for name, teacher in listening.items():
             hearer, speaker = model_of(hearers[name, seed]), model_of(speakers[name, seed])
             for condition, one, other in (
                 (f"a Bayesian to who listened to {teacher}", BAYES, hearer),
-                (f"a trained speaker to who listened to {teacher}", speaker, hearer),
+                (f"who listened to {teacher}, to its like", hearer, hearer),
+                (f"a speaker who then learned, to who listened to {teacher}", speaker, hearer),
             ):
                 rows.setdefault(condition, []).append(measure_pair(one, other, seed))
         rows.setdefault("a Bayesian to Bayesians", []).append(measure_pair(BAYES, BAYES, seed))
