@@ -176,6 +176,10 @@ class AsyncLearner:
         self._check()
         return False
 
+    def recover(self) -> bool:
+        """Return False: no process writes a checkpoint but the one that plays."""
+        return False
+
     def collect(self, iteration: int) -> LearnResult:
         """Wait until all have learned from an iteration, and load their policies into the run's state."""
         reports = []
@@ -190,10 +194,6 @@ class AsyncLearner:
         )
 
     @property
-    def recover(self) -> bool:
-        """Return False: no process writes a checkpoint but the one that plays."""
-        return False
-
     def _records(self) -> SqliteRecordStore:
         if self._store is None:
             raise RuntimeError("begin() must be called before submit() and collect()")
