@@ -169,8 +169,7 @@ class AdapterLM(LanguageModel):
     """A view of the base of ``adapters`` with one of them active."""
 
     def __init__(self, adapters: Adapters, adapter: str) -> None:
-        super().__init__(adapters.base.model, adapters.base.tokenizer)
-        self._tries = adapters.base._tries
+        super().__init__(adapters.base.model, adapters.base.tokenizer, adapters.base)
         self.adapters: Adapters = adapters
         self.adapter = self.view = adapter
 
