@@ -37,17 +37,17 @@ class LayerKeys(NamedTuple):
     values: Tensor
 
 
-class Kept(NamedTuple):
+class KeptLayers(NamedTuple):
     """The keys and values of all layers, named as ``transformers`` names them."""
 
     layers: list[LayerKeys]
 
 
-class Output(NamedTuple):
+class AdaptedOutput(NamedTuple):
     """What a pass computes."""
 
     logits: Tensor  # [N, keep, V]
-    past_key_values: Kept
+    past_key_values: KeptLayers
 
 
 class AdaptedPass:
@@ -93,7 +93,7 @@ class AdaptedPass:
         alone = inputs.keys() <= _INPUTS and inputs.get("past_key_values") is None
         return alone and reads and ("position_ids" in inputs or "attention_mask" not in inputs)
 
-    def __call__(self, adapter: str | None, *, input_ids: Tensor, **inputs: Any) -> Output:
+    def __call__(self, adapter: str | None, *, input_ids: Tensor, **inputs: Any) -> AdaptedOutput:
         """Return the logits of rows [N, S] at their last ``logits_to_keep`` tokens, or at those that it numbers."""
         (rows, length), keep = input_ids.shape, inputs["logits_to_keep"]
         prefix, pack, kept = inputs.get("shared_prefix"), inputs.get("packed"), list[LayerKeys]()
@@ -130,7 +130,7 @@ class AdaptedPass:
             states = states + _product(gated, mlp.down_proj, adapter)
         states = self._normed(states, self._model.model.norm)
         logits = linear(states.flatten(0, 1), self._head_weight()).unflatten(0, states.shape[:2])
-        return Output(logits, Kept(kept))
+        return AdaptedOutput(logits, KeptLayers(kept))
 
     def _normed(self, states: Tensor, norm: Any) -> Tensor:
         normed: Tensor = _Norm.apply(states, norm.weight, self._epsilon)  # type: ignore[no-untyped-call]
@@ -152,7 +152,8 @@ def _product(states: Tensor, module: Any, adapter: str | None) -> Tensor:
     else:
         down, up = module.lora_A[adapter].weight, module.lora_B[adapter].weight
         product = _Adapted.apply(flat, weight, down, up, module.scaling[adapter])  # type: ignore[no-untyped-call]
-    return product.unflatten(0, states.shape[:-1])
+    shaped: Tensor = product.unflatten(0, states.shape[:-1])
+    return shaped
 
 
 class _Adapted(torch.autograd.Function):
