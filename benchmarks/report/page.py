@@ -275,8 +275,9 @@ def insert(page: str, part: str, text: str) -> str:
 
 def _origin(stored: Result) -> str:
     machine, changed = stored["machine"], " with uncommitted changes" if stored["uncommitted_changes"] else ""
+    cores = f"{machine['cores']} core{'s' * (machine['cores'] != 1)}"
     versions = ", ".join(f"{name} {number}" for name, number in stored["packages"].items() if number)
     return (
-        f"Measured on {stored['date']} at commit {stored['commit']}{changed}: {machine['cores']} cores of "
+        f"Measured on {stored['date']} at commit {stored['commit']}{changed}: {cores} of "
         f"{machine['cpu']}, {machine['memory_gb']:g} GB, {machine['system']}; {versions}."
     )

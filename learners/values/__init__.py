@@ -16,6 +16,7 @@ from learners.values.alternatives import ESTIMATOR as ALTERNATIVES
 from learners.values.archer import ESTIMATOR as ARCHER
 from learners.values.continuations import ESTIMATOR as CONTINUATIONS
 from learners.values.critic import ESTIMATOR as CRITIC
+from learners.values.empirical import ESTIMATOR as EMPIRICAL
 from learners.values.estimator import State, ValueEstimator
 from learners.values.exact import ESTIMATOR as EXACT
 from learners.values.preferences import ESTIMATOR as PREFERENCES
@@ -34,6 +35,7 @@ ESTIMATORS = Registry(
         "continuations": CONTINUATIONS,
         "alternatives": ALTERNATIVES,
         "exact": EXACT,
+        "empirical": EMPIRICAL,
         "archer": ARCHER,
         "progress": PROGRESS,
         "preferences": PREFERENCES,

@@ -9,9 +9,8 @@ which is COMA's advantage (arXiv 1705.08926) with sampled alternatives and ends 
 ``said`` = 1, where the match itself is the only sample of its turn's value, leave-one-out (arXiv 2402.14740) at the
 turn. Deal and chance are the same in all of them.
 
-Influence is measured from the same matches: the message and its alternatives, each with the distribution of the next
-seat's choice (``learners.influence``), weighted equally. With few alternatives the estimate is biased low, and it is 0
-where the message is ignored.
+Influence (``learners.influence``) is measured from the same matches. With few alternatives its estimate is biased low; it
+is 0 where the message is ignored.
 """
 
 from __future__ import annotations

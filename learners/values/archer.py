@@ -5,8 +5,8 @@ Two functions are learned from the remembered turns (o_k, a_k, r_k, o_{k+1}):
     Q(o_k, a_k) ← r_k + γ V(o_{k+1})    over all of them: what follows an action does not depend on who chose it
     V(o) ← E over a of Q(o, a)          over the actions that the policy chose lately: a turn weighs recency^age
 
-so old matches keep teaching Q while V is the present policy's, which makes the targets off-policy. The paper's
-target networks are not needed: each sweep solves both regressions. V = 0 after the last turn.
+so old matches keep teaching Q while V is the present policy's, which makes the targets off-policy. Each sweep solves
+both regressions. V = 0 after the last turn.
 """
 
 from __future__ import annotations

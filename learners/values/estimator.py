@@ -36,6 +36,27 @@ class How(Enum):
     CRITIC = "critic"  # by the policy's own value heads: make(policy, trajectories, evidence) -> Estimates
     PLAY = "play"  # by continuing matches: make(trajectories, simulator, settings) -> Columns
     EXACT = "exact"  # by enumerating the whole game: as PLAY
+    # from all matches so far, under the policies as they are: make(trajectories, state, probabilities, settings) ->
+    # Columns and the state after the matches, where probabilities(states) are the policies' at remembered states
+    REMEMBERED = "remembered"
+
+
+class Remembered(NamedTuple):
+    """An information state of a seat with chosen replies: all that their probabilities depend on besides weights."""
+
+    policy: str
+    seat: int
+    prompt: tuple[int, ...]  # token ids  # [P]
+    mask: tuple[str, ...]  # the legal replies  # [A]
+    temperature: float
+
+    @classmethod
+    def from_json(cls, row: Sequence[Any]) -> Remembered:
+        """Return what JSON made of one."""
+        if isinstance(row, cls):
+            return row
+        policy, seat, prompt, mask, temperature = row
+        return cls(policy, seat, tuple(prompt), tuple(mask), temperature)
 
 
 class ExactTurns(NamedTuple):
@@ -84,5 +105,5 @@ class ValueEstimator(Entry[Callable[..., Any]]):
 class Remembering(Section):
     """The settings of an estimator that learns from the matches that it remembers."""
 
-    matches: Positive = Field(4096, description="how many of a role's newest matches are remembered")
-    shrink: NonNegative = Field(32.0, description="strength of the ridge penalty on each weight, in turns")
+    matches: Positive = Field(4096, description="a role's newest matches that are remembered")
+    shrink: NonNegative = Field(32.0, description="ridge penalty on each weight, in turns")

@@ -1,6 +1,6 @@
 """The exact advantage of each turn: A(I, a) of the policies that played, by enumerating the whole game.
 
-A turn's credit contains no luck, neither of the deal nor of later replies; chance decides only which turns are played.
+A turn's credit contains no luck; chance decides only which turns are played.
 With ``all_replies`` every legal reply is credited by its probability times its advantage, drawn or not (expected policy
 gradients, arXiv 1801.03326). The league enumerates (``league.training.evidence.exact_advantages``).
 """
@@ -45,22 +45,33 @@ def check(facts: ValueFacts, settings: Settings) -> None:
             f"{name} enumerates the whole game, so it needs every seat of {game.name} trained, replies chosen "
             "from the legal ones, and no submatches. Choose another values.estimator."
         )
-    if settings.all_replies and facts.truncated:
+    if settings.all_replies:
+        check_all_replies("values.exact.all_replies", "set values.exact.all_replies = false", facts)
+    check_rewards(name, facts)
+
+
+def check_all_replies(name: str, instead: str, facts: ValueFacts) -> None:
+    """Raise UsageError where ``name``, which credits all legal replies, meets weights or credit of the drawn one."""
+    if facts.truncated:
         raise UsageError(
-            "values.exact.all_replies credits replies that were not drawn, which have no importance weight. Leave "
-            "objective.truncate unset, or set values.exact.all_replies = false."
+            f"{name} credits replies that were not drawn, which have no importance weight. Leave objective.truncate "
+            f"unset, or {instead}."
         )
-    for role, (rule, rule_settings) in zip(facts.roles, facts.credit, strict=True) if settings.all_replies else ():
+    for role, (rule, rule_settings) in zip(facts.roles, facts.credit, strict=False):
         if getattr(rule_settings, "outcome", 0.0):
             raise UsageError(
-                f"values.exact.all_replies credits every reply by its value, but credit.{rule}.outcome credits the "
-                f"one that was drawn by how the match ended, so it would do nothing for {game.name}/{role.name}. "
-                "Leave it out, or set values.exact.all_replies = false."
+                f"{name} credits every reply by its value, but credit.{rule}.outcome credits the one that was drawn by "
+                f"how the match ended, so it would do nothing for {facts.game.name}/{role.name}. Leave it out, or "
+                f"{instead}."
             )
+
+
+def check_rewards(name: str, facts: ValueFacts) -> None:
+    """Raise UsageError where the magnet adds to the rewards that ``name`` knows."""
     if facts.magnet_rewards:
         raise UsageError(
-            f"{name} knows the rewards of {game.name} alone, not those of the magnet. Set objective.magnet_rule = "
-            "'loss', or choose another values.estimator."
+            f"{name} knows the rewards of {facts.game.name} alone, not those of the magnet. Set objective.magnet_rule "
+            "= 'loss', or choose another values.estimator."
         )
 
 

@@ -6,8 +6,7 @@ turn i has
 
     A_i = Q(h_i) − Q(h_{i−1}),   Σ_i A_i = Q(h_n) − Q(h_0), the joint advantage
 
-so each member's advantage is conditioned on what the earlier ones did, and nothing is credited twice. Unlike a seat's
-own critic, Q sees the observations of all members, but only in training.
+so each member's advantage is conditioned on what the earlier ones did, and nothing is credited twice.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ The Bellman equation with action decomposition: within a turn's reply w_1 … w_
     V(o_k, w_1:j) ← E over w_{j+1} of V(o_k, w_1:j+1),   V(o_k, w_1:n) = r_k + γ V(o_{k+1}),   V(o_k) = V(o_k, no token)
 
 so V(o_k), which credit rules use, is the value at the first boundary, and the tokens' advantages, each the value after
-the token less the value before it, sum to the turn's r_k + γ V(o_{k+1}) − V(o_k). Replies with a common prefix share
-its values. Tokens are those that an engine sampled, or else the words of the reply.
+the token less the value before it, sum to the turn's r_k + γ V(o_{k+1}) − V(o_k). Tokens are those
+that an engine sampled, or else the words of the reply.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_rewards_by_log_ratio_keep_a_game_zero_sum(kuhn):
 
 
 def test_plain_self_play_differs_from_settle_in_what_makes_it_settle():
-    plain, settle = study.conditions("leduc_poker").values()
+    plain, settle = study.conditions("settle-leduc").values()
     assert (plain.objective.magnet, plain.policy("main").average) == (0.0, None)
     assert settle.policy("main").average == load_config("settle").policy("main").average
     matches = [config.iterations * config.games["leduc_poker"].matches for config in (plain, settle)]

@@ -3,9 +3,10 @@
     python -m benchmarks.studies.self_play.settling STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Each study is one game, trained by the preset `settle` as `league train settle --game GAME` does it, and by plain
-self-play: `settle-sampled` without magnet and average, and with the weights of entropy and the old policy of `pocket`.
-Both play the same number of matches. Figures are exact. With --keep, an interrupted study continues, and further
-seeds join it.
+self-play from the returns of matches, without magnet and average, and with the weights of entropy and the old policy of
+`pocket-returns`. `settle-sampled-GAME` compares the preset `settle-sampled` with `ANNEALED`, the best constants found
+for learning from returns. All play the same number of matches. Figures are exact. With --keep, an interrupted study
+continues, and further seeds join it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,26 @@ GAMES = {
     "settle-kuhn3": "kuhn_poker(players=3)",
     "settle-hex": "hex(board_size=3)",
 }
+SAMPLED = {f"settle-sampled-{name}": GAMES[f"settle-{name}"] for name in ("dice", "leduc", "goofspiel")}
 MEASURING = ("episodes_kept=0", "evaluation.matches=0")  # what is measured is exact
-PLAIN = (
-    "objective.magnet=0",
-    "objective.magnet_end=0",
-    "objective.kl_old=2",
-    "objective.kl_old_end=2",
-    "objective.entropy_end=0.04",
+RETURNS = (  # from the returns of matches: their noise asks for shorter steps
+    "iterations=200",
+    "snapshot_every=10",
+    "credit.rule=rae",
+    "objective.normalisation=constant",
+    "objective.entropy=0.15",
+    "optimizer.learning_rate=1e-3",
+    "optimizer.inner_steps=4",
+)
+PLAIN = ("objective.magnet=0", "objective.kl_old=2", "objective.kl_old_end=2", "objective.entropy_end=0.04")
+ANNEALED = (
+    "objective.kl_old=1.2",
+    "objective.kl_old_end=12",
+    "objective.entropy_end=0.004",
+    "objective.magnet=0.15",
+    "objective.magnet_end=0.05",
+    "objective.magnet_every=5",
+    "objective.magnet_uniform=0.1",
 )
 COLUMNS = {
     "quarter": "mean of the last quarter",
@@ -42,11 +56,21 @@ COLUMNS = {
 }
 
 
-def conditions(game: str) -> dict[str, RunConfig]:
-    """Return the configurations that are compared, by name."""
-    settle = load_config("settle", *MEASURING, games=[game])
-    plain = load_config("settle-sampled", *MEASURING, *PLAIN, games=[game])
+def conditions(study: str) -> dict[str, RunConfig]:
+    """Return the configurations that a study compares, by name."""
+    if study in SAMPLED:
+        sampled = load_config("settle-sampled", *MEASURING, games=[SAMPLED[study]])
+        return {"from returns": _from_returns(SAMPLED[study], ANNEALED), "settle-sampled": sampled}
+    settle = load_config("settle", *MEASURING, games=[GAMES[study]])
+    plain = _from_returns(GAMES[study], PLAIN)
     return {"plain self-play": plain.model_copy(update={"policies": {}}), "settle": settle}
+
+
+def _from_returns(game: str, objective: Sequence[str]) -> RunConfig:
+    """Return self-play from the returns of as many matches as the presets play, in half as many iterations."""
+    config = load_config("settle-sampled", *MEASURING, *RETURNS, *objective, games=[game])
+    matches = {name: played.model_copy(update={"matches": 2 * played.matches}) for name, played in config.games.items()}
+    return config.model_copy(update={"games": matches})
 
 
 def measure(run_dir: Path) -> dict[str, Any]:
@@ -70,10 +94,10 @@ def measure(run_dir: Path) -> dict[str, Any]:
 
 def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return its table."""
-    configs = conditions(GAMES[name])
+    configs = conditions(name)
     figures = measure_runs(configs, seeds, measure, keep, workers)
     table = {
-        "game": GAMES[name],
+        "game": (GAMES | SAMPLED)[name],
         "figure": "exploitability of the newest snapshot",
         "less_is_better": True,
         "places": 3,
@@ -87,7 +111,7 @@ def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> 
 
 def main() -> None:
     """Measure and print."""
-    run_study(__doc__, list(GAMES), measure_study, table_lines)
+    run_study(__doc__, [*GAMES, *SAMPLED], measure_study, table_lines)
 
 
 if __name__ == "__main__":

@@ -140,9 +140,12 @@ def _estimator_unfit(variant: RuleVariant) -> str | None:
     if name == CENTRAL:
         return None if Need.VALUES in needs else f"it does not take the {Need.VALUES} that {name} estimates"
     estimator = ESTIMATORS[name]
-    if estimator.how is How.CRITIC:
+    if estimator.how in (How.CRITIC, How.REMEMBERED):
         others = [other_name for other_name, entry in ESTIMATORS.items() if entry.how in (How.PLAY, How.LEARNED)]
-        return f"the {name} is part of a run's policy: estimators that learn from replies are " + (", ".join(others))
+        return (
+            f"the estimator {name} reads the policies of a run in training: estimators that learn from replies are "
+            f"{', '.join(others)}"
+        )
     if estimator.how is How.EXACT:
         return f"the row {name} has the exact advantages"
     return None if estimator.kind in needs else f"it does not take the {estimator.kind} that {name} estimates"

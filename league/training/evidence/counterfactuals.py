@@ -114,7 +114,7 @@ def reply_probabilities(lm: LanguageModel, keys: Sequence[PromptKey]) -> dict[Pr
                 for item in chunk.items:
                     trie = tries[item]
                     item_nodes = nodes[first : first + len(trie.prefixes)]
-                    first += len(trie.prefixes)
+                    first += len(trie.prefixes) or 1  # a forced reply has a node whose logits do not matter
                     probabilities[distinct[item]] = tuple(
                         [exp(sum(token_logprobs(trie, item_nodes, reply))) for reply in range(len(trie.replies))]
                     )

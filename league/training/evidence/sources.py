@@ -17,7 +17,7 @@ from league.training.evidence.predicted import SOURCE as PREDICTED
 from league.training.evidence.sighted import SOURCE as CRITIC_PROMPTS
 from league.training.evidence.source import AfterPlay, BeforeLearning, Column, Source
 from league.training.evidence.teachers import SOURCE as TAUGHT
-from league.training.evidence.turn_values import CONTRIBUTIONS, REPLY_CREDITS, VALUES
+from league.training.evidence.turn_values import CONTRIBUTIONS, REPLY_CREDITS, VALUES, estimator_needs
 from learners.advantages.rule import OF_PLAY
 from learners.trajectories import Evidence, Trajectory
 
@@ -31,9 +31,9 @@ SOURCES = Registry(
     "the needs of the credit rule",
     {
         "counterfactuals": COUNTERFACTUALS,
+        "reply_credits": REPLY_CREDITS,  # before the contributions, which may be read from them
         "values": VALUES,
         "contributions": CONTRIBUTIONS,
-        "reply_credits": REPLY_CREDITS,
         "influence": INFLUENCE,
         "taught": TAUGHT,
         "probe_answers": PROBE_ANSWERS,
@@ -76,8 +76,8 @@ def gather_evidence(
 
 
 def _sources(config: RunConfig, roles: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Source, set[tuple[str, str]]]]:
-    """Yield all sources, each with the games and roles, of those given, whose rules need it."""
-    needs = {key: config.credit.needs(*key) - OF_PLAY for key in roles}
+    """Yield all sources, each with the games and roles, of those given, whose rules or estimators need it."""
+    needs = {key: config.credit.needs(*key) - OF_PLAY | estimator_needs(config, *key) for key in roles}
     for name in dict.fromkeys(
         [*SOURCES.loaded(), *(need for role_needs in needs.values() for need in sorted(role_needs))]
     ):

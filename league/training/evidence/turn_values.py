@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp, fsum
 from typing import TYPE_CHECKING
 
 from league.config import RunConfig
 from league.config.context import RunContext
+from league.training.evidence.counterfactuals import PromptKey, reply_probabilities
 from league.training.evidence.source import AfterPlay, BeforeLearning, Column, Source
 from learners.advantages.rule import Need
+from learners.normalisation import trace_of
 from learners.trajectories import Trajectory
 from learners.values import ESTIMATORS
-from learners.values.estimator import How
+from learners.values.estimator import How, Remembered
 
 if TYPE_CHECKING:  # torch is slow to import
     from league.training.checkpoints.learner_checkpoint import Learning
@@ -59,6 +62,11 @@ def learn_values(config: RunConfig, state: Learning, trajectories: Sequence[Traj
             state.values = {**state.values, name: learn([trajectories[i] for i in indices], estimator_state, settings)}
 
 
+def estimator_needs(config: RunConfig, game: str, role: str) -> set[str]:
+    """Return the sources of what a role's estimator says beyond what the rule needs."""
+    return {"reply_credits"} if computed_by(config, game, role, How.REMEMBERED) else set()
+
+
 def estimated(config: RunConfig, learning: BeforeLearning) -> Column:
     """Return the values or contributions of each turn from critics and learned estimators."""
     trajectories, state = learning.trajectories, learning.state
@@ -74,6 +82,44 @@ def estimated(config: RunConfig, learning: BeforeLearning) -> Column:
         estimates = ESTIMATORS[name].make([trajectories[i] for i in indices], estimator_state, settings)
         for i, numbers in zip(indices, estimates, strict=True):
             column[i] = numbers
+    for indices in by_estimator(config, trajectories, How.REMEMBERED).values():
+        for i in indices:
+            column[i] = _of_drawn(trajectories[i], learning.evidence[i].reply_credits or ())
+    return column
+
+
+def _of_drawn(trajectory: Trajectory, reply_credits: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Return the advantage of the reply that each turn drew: its credit by the probability that it was drawn with."""
+    traces = [trace_of(trajectory, turn) for turn in trajectory.turns]
+    return tuple(
+        [
+            by_reply[(trace.mask or ()).index(turn.reply)] / exp(fsum(trace.logprobs))
+            for turn, trace, by_reply in zip(trajectory.turns, traces, reply_credits, strict=True)
+        ]
+    )
+
+
+def credited_by_memory(config: RunConfig, learning: BeforeLearning) -> Column:
+    """Return the credits of all replies by estimators that remember matches, which learn from these matches first."""
+    trajectories, state = learning.trajectories, learning.state
+    column: list[tuple[tuple[float, ...], ...] | None] = [None] * len(trajectories)
+
+    def probabilities(states: Sequence[Remembered]) -> list[tuple[float, ...] | None]:
+        keys = [PromptKey(one.prompt, one.mask, one.temperature) for one in states]
+        found: list[tuple[float, ...] | None] = [None] * len(states)
+        for name, policy in state.policies.items():
+            own = [i for i, one in enumerate(states) if one.policy == name]
+            by_key = reply_probabilities(policy.lm, [keys[i] for i in own]) if own else {}
+            for i in own:
+                found[i] = by_key[keys[i]]
+        return found
+
+    for name, indices in by_estimator(config, trajectories, How.REMEMBERED).items():
+        of_estimator, before = [trajectories[i] for i in indices], state.values.get(name, {})
+        columns, after = ESTIMATORS[name].make(of_estimator, before, probabilities, config.values.settings_of(name))
+        state.values = {**state.values, name: after}
+        for i, by_reply in zip(indices, columns["reply_credits"], strict=True):
+            column[i] = by_reply
     return column
 
 
@@ -99,4 +145,4 @@ def _reply_credits(_context: RunContext, play: AfterPlay) -> Column:
 
 VALUES = Source(_values, learner=estimated)
 CONTRIBUTIONS = Source(_contributions, learner=estimated)
-REPLY_CREDITS = Source(_reply_credits, asked=asked_of_play)
+REPLY_CREDITS = Source(_reply_credits, learner=credited_by_memory, asked=asked_of_play)

@@ -190,6 +190,10 @@ class AsyncLearner:
         )
 
     @property
+    def recover(self) -> bool:
+        """Return False: no process writes a checkpoint but the one that plays."""
+        return False
+
     def _records(self) -> SqliteRecordStore:
         if self._store is None:
             raise RuntimeError("begin() must be called before submit() and collect()")

@@ -23,8 +23,8 @@ def test_a_family_takes_a_place_for_each_of_its_games():
 
 
 def test_long_matches_are_fewer():
-    """Connect four lasts 42 turns: 4 * 3 * 1024 / 42 = 293 matches, and 256 is the nearest power of two."""
-    assert load("settle-sampled", games=["connect_four"]).games["connect_four"].matches == 256
+    """Connect four lasts 42 turns: 4 * 3 * 512 / 42 = 146 matches, and 128 is the nearest power of two."""
+    assert load("settle-sampled", games=["connect_four"]).games["connect_four"].matches == 128
 
 
 def test_several_games_share_the_matches():

@@ -1,0 +1,119 @@
+"""The advantage of every reply in the game as matches have shown it: exact once they have shown all of it."""
+
+import json
+from math import exp
+from statistics import fmean
+
+import pytest
+from support.matches.kuhn import engine_with, kuhn_matches, kuhn_pocket, played, roles_for
+
+from league.training.evidence.counterfactuals import PromptKey, reply_probabilities
+from league.training.evidence.exact_advantages import exact_advantages
+from learners.trajectories import to_trajectories
+from learners.values import ESTIMATORS
+
+KUHN = "kuhn_poker"
+EMPIRICAL = ESTIMATORS["empirical"]
+
+
+@pytest.fixture(scope="module")
+def kuhn():
+    """Return Kuhn poker's thirty courses, each once, under uneven play: episodes, trajectories, engine, roles."""
+    engine, roles = engine_with(main=kuhn_pocket(sharpness=3.0)), roles_for()
+    episodes = played(engine, kuhn_matches(1200, ("main", "main")), 64, roles)
+    courses = {tuple((turn.observation, turn.reply) for turn in episode.turns): episode for episode in episodes}
+    assert len(courses) == 30
+    episodes = list(courses.values())
+    return episodes, to_trajectories(episodes, lambda _: roles, {KUHN: 2.0}), engine, roles
+
+
+def asking(engine):
+    lm = engine.model_of("main")
+
+    def probabilities(states):
+        keys = [PromptKey(one.prompt, one.mask, one.temperature) for one in states]
+        found = reply_probabilities(lm, keys)
+        return [found[key] for key in keys]
+
+    return probabilities
+
+
+def credits_of(trajectories, engine, state=None, **settings):
+    """Return the credits of all replies by trajectory, and the state as it is read back from a file."""
+    chosen = EMPIRICAL.settings(**{"least": 1} | settings)
+    columns, after = EMPIRICAL.make(trajectories, state or {}, asking(engine), chosen)
+    return columns["reply_credits"], json.loads(json.dumps(after))
+
+
+def test_a_game_that_was_seen_whole_has_its_exact_advantages(kuhn):
+    """Every course once: what follows a reply then has chance's frequencies, though play was uneven."""
+    episodes, trajectories, engine, roles = kuhn
+    found, _ = credits_of(trajectories, engine)
+    expected = exact_advantages(KUHN, roles, engine, episodes, trajectories, 2.0)
+    for rows, turns in zip(found, expected, strict=True):
+        assert len(rows) == len(turns.reply_credits)
+        for row, right in zip(rows, turns.reply_credits, strict=True):
+            assert row == pytest.approx(right, abs=1e-6)
+
+
+def test_matches_of_an_earlier_iteration_count_alike(kuhn):
+    """Half of the courses at once and the others later: the later ones are valued by all thirty."""
+    _, trajectories, engine, _ = kuhn
+    whole, _ = credits_of(trajectories, engine)
+    half = len(trajectories) // 2
+    partly, state = credits_of(trajectories[:half], engine)
+    assert partly != whole[:half]
+    later, _ = credits_of(trajectories[half:], engine, state)
+    for rows, right in zip(later, whole[half:], strict=True):
+        for row, expected in zip(rows, right, strict=True):
+            assert row == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_policy_that_plays_otherwise_now_is_credited_as_it_plays_now(kuhn):
+    """Courses that one policy played are valued under another's probabilities, without importance weights."""
+    episodes, trajectories, _, roles = kuhn
+    other = engine_with(main=kuhn_pocket(seed=4, sharpness=3.0))
+    found, _ = credits_of(trajectories, other)
+    expected = exact_advantages(KUHN, roles, other, episodes, trajectories, 2.0)
+    for rows, turns in zip(found, expected, strict=True):
+        for row, right in zip(rows, turns.reply_credits, strict=True):
+            assert row == pytest.approx(right, abs=1e-6)
+
+
+def test_a_state_that_was_met_too_seldom_has_the_return_less_its_seats_value(kuhn):
+    """Where no policy is read, that value is the mean return."""
+    trajectories, engine = kuhn[1][:14], kuhn[2]
+    mean = fmean(one.match_return for one in trajectories if one.seat == 0)
+    assert mean != 0.0
+    found, _ = credits_of(trajectories, engine, least=1000)
+    for one, rows in zip(trajectories, found, strict=True):
+        for turn, row in zip(one.turns, rows, strict=True):
+            drawn = turn.trace.mask.index(turn.reply)
+            assert row[1 - drawn] == 0.0
+            gain = one.match_return - (mean, -mean)[one.seat]
+            assert row[drawn] == pytest.approx(gain * exp(sum(turn.trace.logprobs)))
+
+
+def test_what_was_met_longest_ago_is_forgotten_but_not_its_returns(kuhn):
+    _, trajectories, engine, _ = kuhn
+    half = len(trajectories) // 2
+    _, state = credits_of(trajectories[:half], engine)
+    found, after = credits_of(trajectories[half:], engine, state, turns=1)
+    [tree] = after.values()
+    assert all(last == tree["clock"] for last in tree["last"])
+    assert sum(tree["tried"][:1]) == 30
+    [whole] = credits_of(trajectories[half:], engine, state)[1].values()
+    assert len(tree["state"]) < len(whole["state"])
+    assert [sum(column) for column in zip(*tree["earned"], strict=True)] == pytest.approx(
+        [sum(column) for column in zip(*whole["earned"], strict=True)]
+    )
+    assert all(sum(row) == pytest.approx(0.0, abs=1e-9) for rows in found for row in rows)
+
+
+def test_probabilities_beside_forced_replies_are_those_alone():
+    """A prompt with one legal reply takes a place in the pass."""
+    lm = kuhn_pocket(sharpness=3.0)
+    forced, free = PromptKey((1, 2, 3, 4), ("pass",), 1.0), PromptKey((1, 2, 3, 4, 5), ("pass", "bet"), 1.0)
+    alone, together = reply_probabilities(lm, [free]), reply_probabilities(lm, [forced, free])
+    assert together[forced] == (1.0,)
+    assert together[free] == pytest.approx(alone[free], abs=1e-6)
