@@ -152,13 +152,15 @@ def draw(path: Path = RESULTS / "from_samples.png") -> None:
 
     stored = [RESULTS / f"{name}.json" for name in GAMES]
     curves = [json.loads(file.read_text(encoding="utf-8"))["result"]["learning"][0] for file in stored if file.exists()]
-    rows = -(-len(curves) // 3)
-    figure = new_figure("Exploitability over decisions, from samples", height=0.8 + 2.0 * rows)
+    columns = min(3, len(curves))
+    rows, wide = -(-len(curves) // columns), 0.975 / columns
+    figure = new_figure("Exploitability over decisions, from samples", height=0.8 + 2.1 * rows)
     figure.set_figwidth(9.0)
     height = figure.get_figheight()
     for index, curve in enumerate(curves):
-        row, column = divmod(index, 3)
-        axes = figure.add_axes((0.05 + 0.325 * column, (0.62 + 2.0 * (rows - 1 - row)) / height, 0.27, 1.35 / height))
+        row, column = divmod(index, columns)
+        bottom = (0.82 + 2.1 * (rows - 1 - row)) / height
+        axes = figure.add_axes((0.05 + wide * column, bottom, wide - 0.055, 1.35 / height))
         for condition, colour in zip(curve["conditions"], COLOURS, strict=False):
             values = [[value_at(run, mark) for run in condition["runs"]] for mark in MARKS]
             shown = [index for index, each in enumerate(values) if not any(map(math.isnan, each))]
@@ -168,7 +170,7 @@ def draw(path: Path = RESULTS / "from_samples.png") -> None:
                 low, high = zip(*map(interval, values), strict=True)
                 axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
         axes.set_xscale("log")
-        tidy(axes, curve["game"])
+        tidy(axes, curve["game"], x_label="decisions")
         axes.set_ylim(bottom=0.0)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncol=len(labels), fontsize=SMALL - 1, frameon=False)

@@ -80,7 +80,7 @@ class Arrays(Table):
     def drawn(self, logprobs: Floats, matches: int, rng: np.random.Generator) -> Integers:
         """Return the endings of matches that are played by a policy [Q], in the order in which they are drawn."""
         sums = np.cumsum(self.reach(logprobs))
-        return np.searchsorted(sums, rng.random(matches) * sums[-1], side="right")
+        return np.asarray(np.searchsorted(sums, rng.random(matches) * sums[-1], side="right"))
 
     def length(self, logprobs: Floats) -> float:
         """Return the decisions that a match is expected to take."""
@@ -194,7 +194,8 @@ def step(learner: Learner, arrays: Arrays, network: Any, old: torch.Tensor, batc
     new = log_probs(network, tensors, arrays.legal[batch.states])
     errors = (network.critic(tensors).squeeze(1) - batch.targets).square()
     value_loss = 0.5 * (batch.counts * errors).sum() / batch.counts.sum()
-    return policy_loss(learner, new, old[batch.states], batch) + VALUE_WEIGHT * value_loss
+    loss: torch.Tensor = policy_loss(learner, new, old[batch.states], batch) + VALUE_WEIGHT * value_loss
+    return loss
 
 
 def new_network(arrays: Arrays, seed: int) -> Any:
