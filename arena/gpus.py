@@ -36,6 +36,15 @@ def main_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def multiplies_bfloat16(facts: Path = Path("/proc/cpuinfo")) -> bool:
+    """Return whether this machine's processor has products in bfloat16; False where it does not say."""
+    try:
+        said = facts.read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return re.search(r"^flags\b.*\b(avx512_bf16|amx_bf16)\b", said, re.MULTILINE) is not None
+
+
 def least(listed: str) -> Gpu | None:
     """Return the GPU with the least memory of those that nvidia-smi lists, a line each: name, mebibytes."""
     gpus = []

@@ -17,6 +17,7 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 from benchmarks.gpu import command as gpu
 from benchmarks.guard import command as guard
@@ -75,13 +76,22 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"brevity": "benchmarks.studies.language.brevity", "debate": "benchmarks.studies.language.debate"}
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
     | {"public_goods": "benchmarks.studies.cooperation.public_goods", "beliefs": "benchmarks.studies.beliefs"}
-    | {"opponents": "benchmarks.studies.opponents"}
+    | {"opponents": "benchmarks.studies.opponents", "listening": "benchmarks.studies.language.listening"}
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
     | {"whole_matches": "benchmarks.studies.credit.whole_matches"}
     | dict.fromkeys(("collapse-kuhn", "collapse-tic-tac-toe"), "benchmarks.studies.self_play.collapse")
+    | dict.fromkeys(
+        (
+            *("samples-leduc", "samples-goofspiel", "samples-hex", "samples-dice"),
+            *("samples-goofspiel5", "samples-dice6"),
+            *("equal-leduc", "equal-goofspiel", "equal-hex", "equal-dice"),
+        ),
+        "benchmarks.studies.self_play.from_samples",
+    )
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
+    | {"generations": "benchmarks.studies.self_play.generations"}
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | dict.fromkeys(("contexts", "contexts-kuhn", "contexts-smol"), "benchmarks.studies.language.contexts")
     | dict.fromkeys(("retries-sums", "retries-find_number"), "benchmarks.studies.language.retries")
@@ -92,7 +102,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     )
     | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
-    | dict.fromkeys(("partners", "partners-hanabi"), "benchmarks.studies.cooperation.partners")
+    | dict.fromkeys(("partners", "partners-newest", "partners-hanabi"), "benchmarks.studies.cooperation.partners")
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
@@ -166,12 +176,18 @@ def run(part: str, arguments: argparse.Namespace) -> bool:
     process = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
     if process.returncode:
         return False
-    stored = json.dumps({"command": shown, **origin, "result": json.loads(process.stdout)}, indent=2)
+    stored = json.dumps({"command": shown, **origin, "result": _document(process.stdout)}, indent=2)
     if arguments.set:
         print(stored)
     else:
         atomic_write(RESULTS / f"{part}.json", stored + "\n")
     return True
+
+
+def _document(printed: bytes) -> Any:
+    """Return the JSON document among what a part has printed: a library may log to the same place (vLLM does)."""
+    [line] = [line for line in printed.splitlines() if line.startswith(b"{")][-1:] or [printed]
+    return json.loads(line)
 
 
 def _is_possible(part: str) -> bool:

@@ -7,7 +7,7 @@ rounding.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,13 +19,14 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from arena.flops import PassCost
+from arena.lm.adapted_pass import AdaptedPass
 from arena.lm.attention import prefix_attention
 from arena.lm.attention.varlen import has_kernel
 from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs, tempered
 from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
 from arena.lm.plain_pass import PlainPass
-from arena.lm.tensors import heads, own_memory, to_device, use_contiguous_states
+from arena.lm.tensors import copied_modules, heads, own_memory, to_device, use_contiguous_states
 from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
 from games.common.errors import UsageError
 from roles.trie import ReplyTrie
@@ -44,12 +45,16 @@ class SwitchesAdapters(Protocol):
         """Run the next forward passes with this adapter, or with none."""
         ...
 
+    def passes_for(self, inputs: Mapping[str, Any]) -> AdaptedPass | None:
+        """Return what computes a pass with these inputs without ``transformers``' modules, where that suits."""
+        ...
+
 
 class LanguageModel(ChatTokenizer):
     """A Hugging Face causal LM with its tokenizer."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        super().__init__(tokenizer, context_of(model.config), type(model).__name__)
+    def __init__(self, model: Any, tokenizer: Any, like: LanguageModel | None = None) -> None:
+        super().__init__(tokenizer, context_of(model.config), type(model).__name__, like)
         self.model = model
         use_contiguous_states(model)
         self.shares_prefix = prefix_attention.enable(model)
@@ -97,7 +102,8 @@ class LanguageModel(ChatTokenizer):
         empty = {
             id(weight): Parameter(torch.empty_like(weight), requires_grad=False) for weight in self.model.parameters()
         }
-        model = copy.deepcopy(self.model, empty)  # without the weights, whose place others take
+        # Without the weights, whose place others take.
+        model = copied_modules(self.model, empty) if self.plain else copy.deepcopy(self.model, empty)
         weights: dict[str, Tensor] = {}
         for path in sorted(folder.glob("*.safetensors")):
             weights |= load_file(path)
@@ -111,14 +117,14 @@ class LanguageModel(ChatTokenizer):
             raise UsageError(
                 f"The weights in {folder} lack {', '.join(lacking[:3])}, which the model they are loaded into has."
             )
-        return LanguageModel(model, self.tokenizer)
+        return LanguageModel(model, self.tokenizer, self)
 
     def copy(self) -> LanguageModel:
         """Return a model with a copy of the weights and the same tokenizer."""
         self._check_no_adapters()
         model = copy.deepcopy(self.model)
         model.zero_grad(set_to_none=True)  # deepcopy copies gradients too
-        return LanguageModel(model, self.tokenizer)
+        return LanguageModel(model, self.tokenizer, self)
 
     def frozen_copy(self) -> LanguageModel:
         """Return a copy with the present weights that is not trained."""
@@ -237,6 +243,8 @@ class LanguageModel(ChatTokenizer):
     def forward(self, **inputs: Any) -> Any:
         """Return the model's output. Every pass goes through this method, which switches off other views' adapters."""
         if self.adapters is not None:
+            if (own := self.adapters.passes_for(inputs)) is not None:
+                return own(None, **inputs)
             self.adapters.activate(None)
         elif (plain := self.plain_pass()) is not None and plain.takes(inputs):
             return plain(**inputs)

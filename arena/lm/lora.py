@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from transformers.pytorch_utils import Conv1D
 
+from arena.lm.adapted_pass import AdaptedPass
 from arena.lm.language_model import LanguageModel
 from arena.lm.tensors import adapted_layers
 from games.common.errors import UsageError, unknown_name
@@ -49,6 +50,7 @@ class Adapters:
         self.layers: list[tuple[str, Any]] = []  # those with an adapter (PEFT's LoraLayer), by the module's name
         self._shapes: dict[str, AdapterShape] = {}
         self._numbers = count()
+        self.passes = AdaptedPass.of(base.model) if base.shares_prefix else None
         self.active: str | None = None
         base.model.requires_grad_(False)
         base.model.zero_grad(set_to_none=True)  # gradients of its cold start
@@ -94,6 +96,11 @@ class Adapters:
                 layer._active_adapter = [] if adapter is None else [adapter]
                 layer.mixture = ()
             self.active = adapter
+
+    def passes_for(self, inputs: Mapping[str, Any]) -> AdaptedPass | None:
+        """Return what computes a pass with these inputs without ``transformers``' modules, where that suits."""
+        own = self.passes
+        return own if own is not None and own.takes(inputs) and own.suits() else None
 
     def delete(self, adapter: str) -> None:
         """Free an adapter's memory."""
@@ -162,13 +169,14 @@ class AdapterLM(LanguageModel):
     """A view of the base of ``adapters`` with one of them active."""
 
     def __init__(self, adapters: Adapters, adapter: str) -> None:
-        super().__init__(adapters.base.model, adapters.base.tokenizer)
-        self._tries = adapters.base._tries
+        super().__init__(adapters.base.model, adapters.base.tokenizer, adapters.base)
         self.adapters: Adapters = adapters
         self.adapter = self.view = adapter
 
     def forward(self, **inputs: Any) -> Any:
         """See ``LanguageModel``."""
+        if (own := self.adapters.passes_for(inputs)) is not None:
+            return own(self.adapter, **inputs)
         self.adapters.activate(self.adapter)
         return self.model(**inputs)
 

@@ -125,12 +125,12 @@ class PlainPass:
         (rows, length), tree = ids.shape, _Tree.of(ids, mask)
         tokens, places = tree.once(ids.flatten()), tree.once(positions.expand(rows, length).flatten())
         states = embedding(tokens, self._embedding._parameters["weight"], self._embedding.padding_idx)  # [T, H]
-        cos, sin = _rotation(places, self._rotary)
+        cos, sin = rotation(places, self._rotary)
         kept, last = [], self._layers[-1]
         allowed = None if mask is None else causal(length, length) & mask.bool()[:, None, None]  # [N, 1, S, S]
         for layer in self._layers:
             inner, (queries, keys, values) = self._normed(states, layer.before), layer.projections
-            key = _turned(self._by_head(inner, keys, layer.norms[1]), cos, sin)
+            key = turned(self._by_head(inner, keys, layer.norms[1]), cos, sin)
             value = linear(inner, values["weight"]).unflatten(-1, (-1, self._width))
             key, value = (tree.spread(part).unflatten(0, (rows, length)).transpose(1, 2) for part in (key, value))
             if not keep:
@@ -141,7 +141,7 @@ class PlainPass:
                 allowed = allowed if keep == length else _rows(allowed, length, keep, prefix)
                 inner, states, cos, sin = (_last(tree.spread(part), rows, keep) for part in (inner, states, cos, sin))
                 length, tree = keep, _Tree(None, None)
-            query = _turned(self._by_head(inner, queries, layer.norms[0]), cos, sin)
+            query = turned(self._by_head(inner, queries, layer.norms[0]), cos, sin)
             query = tree.spread(query).unflatten(0, (rows, length)).transpose(1, 2)
             mixed = attend_as(layer.attention, query, key, value, allowed, prefix).reshape(rows * length, -1)
             states = states + linear(tree.once(mixed), layer.mixed["weight"])
@@ -241,14 +241,15 @@ def _mlp(states: Tensor, gate: _Held, up: _Held, down: _Held) -> Tensor:
 
 
 @torch.no_grad()
-def _rotation(positions: Tensor, rotary: Any) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines of positions [T].  # [T, 1, D] each"""
+def rotation(positions: Tensor, rotary: Any) -> tuple[Tensor, Tensor]:
+    """Return the cosines and sines of positions [..., T].  # [..., T, 1, D] each"""
     angles = positions[..., None].float() * rotary.inv_freq
-    angles = torch.cat((angles, angles), -1)[:, None]
+    angles = torch.cat((angles, angles), -1)[..., None, :]
     return angles.cos() * rotary.attention_scaling, angles.sin() * rotary.attention_scaling
 
 
-def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn each head's numbers [..., heads, D] by its position's angles."""
     if not torch.is_grad_enabled():
         return _rotated(states, cos, sin)
     turned: Tensor = _Turn.apply(states, cos, sin)  # type: ignore[no-untyped-call]

@@ -22,12 +22,14 @@ bfloat16 is trained, go PEFT's way: there the sum is rounded once.
 
 from __future__ import annotations
 
+import copy
 from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Identity, Module
+from transformers import GenerationConfig, PreTrainedConfig
 
 ALIGNMENT = 64  # bytes
 
@@ -70,6 +72,33 @@ def own_memory(module: Module) -> None:
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.device.type == "cpu":
             tensor.data = tensor.data.clone()
+
+
+def copied_modules(module: Module, memo: dict[int, Any]) -> Any:
+    """Return a copy of modules without hooks of their own, in a fifth of the time of ``copy.deepcopy``.
+
+    As there, ``memo`` holds by ``id`` what takes a thing's place; parameters must all be in it. Buffers are copied,
+    and what is no module, tensor or collection is shared; configurations are copied once for all modules.
+    """
+    if (known := memo.get(id(module))) is not None:
+        return known
+    memo[id(module)] = copied = object.__new__(type(module))
+    for name, value in vars(module).items():
+        match value:
+            case dict() | set() | list():
+                place: Any = value.copy()
+            case PreTrainedConfig() | GenerationConfig():
+                place = memo.get(id(value)) or memo.setdefault(id(value), copy.copy(value))
+            case _:
+                place = value
+        vars(copied)[name] = place
+    for name, parameter in module._parameters.items():
+        copied._parameters[name] = memo[id(parameter)] if parameter is not None else None
+    for name, buffer in module._buffers.items():
+        copied._buffers[name] = buffer.clone() if buffer is not None else None
+    for name, child in module._modules.items():
+        copied._modules[name] = copied_modules(child, memo) if child is not None else None
+    return copied
 
 
 def use_contiguous_states(model: Any) -> None:

@@ -21,14 +21,16 @@ MAX_CACHED_PROMPTS = 200_000  # an engine that has cached the tokens of more dro
 class ChatTokenizer:
     """A tokenizer for chat prompts and replies. ``context``: the most tokens that ``model_name`` reads; None: any."""
 
-    def __init__(self, tokenizer: Any, context: int | None, model_name: str) -> None:
+    def __init__(self, tokenizer: Any, context: int | None, model_name: str, like: ChatTokenizer | None = None) -> None:
+        """``like``, with the same tokenizer, has its facts already, and shares the tries that it has built."""
         self.tokenizer = tokenizer
         self.context, self.model_name = context, model_name
-        self.special_tokens = _special_tokens(tokenizer)
-        self.end_token = _end_token(tokenizer)
-        self.longest_token = max(map(len, tokenizer.get_vocab()))  # characters; no token stands for more of a text
-        self._tries: dict[tuple[str, ...], ReplyTrie] = {}
-        self._encoder = _encoder_of(tokenizer)
+        self.special_tokens: tuple[str, ...] = like.special_tokens if like else _special_tokens(tokenizer)
+        self.end_token: int = like.end_token if like else _end_token(tokenizer)
+        # Characters; no token stands for more of a text.
+        self.longest_token: int = like.longest_token if like else max(map(len, tokenizer.get_vocab()))
+        self._tries: dict[tuple[str, ...], ReplyTrie] = like._tries if like else {}
+        self._encoder: Any = like._encoder if like else _encoder_of(tokenizer)
 
     @classmethod
     def read(cls, source: str | Path) -> ChatTokenizer:

@@ -27,6 +27,15 @@ class Metered(Protocol):
         ...
 
 
+def usage_of_both(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Return the sums of two usages by player; a cost is known where both are."""
+    sums = dict(first)
+    for player, its in second.items():
+        pairs = zip(sums[player], its, strict=True) if player in sums else ()
+        sums[player] = Usage(*(None if a is None or b is None else a + b for a, b in pairs)) if pairs else its
+    return sums
+
+
 def with_cost(usage: Usage, input_price: float | None, output_price: float | None) -> Usage:
     """Return the usage with its cost, by prices of a million tokens."""
     if input_price is None or output_price is None or usage.uncounted:

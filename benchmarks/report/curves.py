@@ -1,14 +1,18 @@
-"""Tables of curves: a population's exploitability while it grew, and joint PSRO's gaps by iteration."""
+"""Tables of curves: a population's exploitability while it grew, over decisions, and joint PSRO's gaps by iteration."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks.report.comparison import interval
 
 QUARTERS = 4  # of a run, one column each
+DECISION_MARKS = (1e5, 1e6)
 
 
 def curve_lines(curves: Sequence[dict[str, Any]]) -> list[str]:
@@ -67,6 +71,40 @@ def _starts(condition: dict[str, Any], name: str) -> list[float]:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def learning_lines(curves: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines of one table for each game: a condition's exploitability at the end and at equal decisions.
+
+    Between two measurements a course is a straight line over the logarithm of the decisions; a mark beyond its end has
+    none.
+    """
+    lines: list[str] = []
+    for curve in curves:
+        lines += [
+            f"**{curve['game']}**, {curve['states']:,} information states; uniform play {curve['uniform']:.3f}",
+            "",
+        ]
+        heads = [f"at {mark:,.0f}" for mark in DECISION_MARKS]
+        columns = ["condition", "decisions", "exploitability at the end", *heads, "seeds"]
+        lines += [_row(columns), _row(["---", *["---:"] * (len(columns) - 1)])]
+        for condition in curve["conditions"]:
+            runs = condition["runs"]
+            ends = _ends(condition, "exploitability")
+            span = "" if len(ends) == 1 else " ({:.3f} to {:.3f})".format(*interval(ends))
+            at = [[value_at(run, mark) for run in runs] for mark in DECISION_MARKS]
+            shown = [f"{statistics.fmean(values):.3f}" if not math.isnan(sum(values)) else "–" for values in at]
+            decisions = statistics.fmean(run["decisions"][-1] for run in runs)
+            cells = [condition["name"], f"{decisions:,.0f}", f"{statistics.fmean(ends):.3f}{span}", *shown]
+            lines.append(_row([*cells, str(len(runs))]))
+        lines.append("")
+    return lines[:-1]
+
+
+def value_at(run: dict[str, Any], mark: float) -> float:
+    """Return a course's exploitability at this number of decisions; NaN beyond its end and before its first."""
+    steps = [math.log(max(step, 1.0)) for step in run["decisions"]]
+    return float(np.interp(math.log(mark), steps, run["exploitability"], left=math.nan, right=math.nan))
 
 
 def gap_lines(courses: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report.comparison import comparison_lines
-from benchmarks.report.curves import curve_lines, gap_lines
+from benchmarks.report.curves import curve_lines, gap_lines, learning_lines
 from benchmarks.report.provenance import ROOT
 from benchmarks.report.rows import Row, by_repeat, by_seed
 from benchmarks.simulations.defence_tabular import defence_lines
@@ -220,6 +220,7 @@ WRITERS: Any = {
     "tables": comparison_lines,
     "curves": curve_lines,
     "courses": gap_lines,
+    "learning": learning_lines,
     "decided": decided_lines,
     "defence": defence_lines,
     "injections": injection_lines,
@@ -274,8 +275,9 @@ def insert(page: str, part: str, text: str) -> str:
 
 def _origin(stored: Result) -> str:
     machine, changed = stored["machine"], " with uncommitted changes" if stored["uncommitted_changes"] else ""
+    cores = f"{machine['cores']} core{'s' * (machine['cores'] != 1)}"
     versions = ", ".join(f"{name} {number}" for name, number in stored["packages"].items() if number)
     return (
-        f"Measured on {stored['date']} at commit {stored['commit']}{changed}: {machine['cores']} cores of "
+        f"Measured on {stored['date']} at commit {stored['commit']}{changed}: {cores} of "
         f"{machine['cpu']}, {machine['memory_gb']:g} GB, {machine['system']}; {versions}."
     )

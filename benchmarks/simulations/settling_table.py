@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from games.registry import make_game
-from league.theory.exact.sequence_form import sequence_form
+from league.theory.exact.sequence_form import HISTORY_LIMIT, sequence_form
 from learners.trajectories import return_scale
 
 DAMPING = 5.0  # Leduc poker ends as exploitable as the pocket model does (0.50, 0.53) with 5 to 10
@@ -35,8 +35,8 @@ class Batch(NamedTuple):
 class Table:
     """A game's sequences Q, its information states I and its terminals Z (``league.theory.exact.sequence_form``)."""
 
-    def __init__(self, game: str) -> None:
-        self.form = form = sequence_form(game)
+    def __init__(self, game: str, limit: int = HISTORY_LIMIT) -> None:
+        self.form = form = sequence_form(game, limit)
         self.seats, self.size = form.seats, form.sequences
         self.parent = np.full(self.size, -1)
         self.state = np.full(self.size, -1)

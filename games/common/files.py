@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,19 @@ def parse_json(text: str) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return data
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file, or every file of a folder, a second name; where the file system has no links, copy it."""
+    if source.is_dir():
+        target.mkdir()
+        for path in source.iterdir():
+            link(path, target / path.name)
+        return
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def sync_folder(folder: Path) -> None:

@@ -52,7 +52,7 @@ GROUPS = {
         "rescore": "credit stored matches again, by another rule or price, without playing",
         "regret": "measure how much more a player would have earned by playing differently",
         "team": "see whether a run's team earns its keep, and which of its roles does",
-        "adapt": "measure how quickly a player adapts to a stranger, within a match",
+        "adapt": "measure how quickly a player adapts to a stranger: within a match, or by updates",
         "opponents": "measure what a player can know about its opponents, and what playing by that belief is worth",
     },
     "showing": {

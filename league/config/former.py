@@ -68,6 +68,8 @@ def from_stored(data: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(alarms, Mapping) and "illegal_stop" in alarms:
         stop = [*alarms.get("stop", ()), *(["silent"] if alarms["illegal_stop"] < 1.0 else [])]
         table["alarms"] = {**alarms, "stop": stop}
+    if isinstance(curriculum := table.get("curriculum"), Mapping):
+        table["curriculum"] = {"kept": 0.0, **curriculum}  # until this was a setting, games that were not drawn rested
     for key, former in FORMER.items():
         section, name = key.split(".")
         own = table.get(section)

@@ -13,7 +13,7 @@ from typing import Any
 
 import tomli_w
 
-from arena.gpus import Gpu, find_gpu
+from arena.gpus import Gpu, find_gpu, multiplies_bfloat16
 from games.common import plugins
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
@@ -153,14 +153,20 @@ def threads_for(threads: int, processes: int) -> int:
 def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
     """Return the configuration with ``auto`` devices and types, and 0 tokens for a pass, chosen for the machine.
 
-    vLLM needs a GPU, so a run that uses it has one, here or on the machines of a cluster, or is refused later.
+    vLLM needs a GPU, so a run that uses it has one, here or on the machines of a cluster, or is refused later. On a
+    processor only frozen weights under masked replies are in bfloat16, where it multiplies that: those passes are of
+    ``arena.lm.adapted_pass``, in which adapters and states stay in single precision.
     """
+    adapted = bool(config.policies) and all(config.policy(name).adapted for name in config.policies)
+    adapted &= config.roles.reply != "free"
 
     def placed(model: ModelConfig) -> ModelConfig:
-        device = model.device
+        device, dtype = model.device, model.dtype
         if device == "auto":
             device = "cuda" if gpu is not None or config.engine.wants_gpu else "cpu"
-        dtype = model.dtype if model.dtype != "auto" else "bfloat16" if device.startswith("cuda") else "float32"
+        if dtype == "auto":
+            on_cpu = device == "cpu" and model.source != "pocket" and adapted and multiplies_bfloat16()
+            dtype = "bfloat16" if device.startswith("cuda") or on_cpu else "float32"
         return model.model_copy(update={"device": device, "dtype": dtype})
 
     fitting, optimizer = config.with_models(placed), config.optimizer

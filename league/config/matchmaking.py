@@ -184,7 +184,8 @@ class CurriculumConfig(Section):
         "each for the control and for the best snapshots so far; 0: games are not judged",
     )
     filter: bool = Field(
-        True, description="train only on games that pass, until they are judged again; false: only measure"
+        True,
+        description="games that pass get the matches of the others until they are judged again; false: only measure",
     )
     control: Annotated[str, Field(min_length=1)] = Field(
         "random",
@@ -193,8 +194,13 @@ class CurriculumConfig(Section):
     high: Share = Field(0.9, description="a score above this is high")
     solved: Share = Field(0.9, description="a game is trivial if at least this share of the scores is high")
     margin: Share = Field(0.0, description="a score is better if it exceeds the control's by more than this")
-    better: Share = Field(0.0, description="a game is impossible if at most this share of the scores is better")
+    better: Share | None = Field(
+        None, description="a game is impossible if at most this share of the scores is better; None: no game is"
+    )
     sufficient: Share = Field(0.75, description="a game is also trivial if the control's mean score is at least this")
+    kept: Share = Field(
+        0.25, description="share of its matches that a game keeps while it is not drawn, so that it is not forgotten"
+    )
     active: Positive | None = Field(None, description="most games to train on at a time, drawn from those that pass")
     most_matches: Count = Field(
         0, description="most matches for all judging together; 0: as many as snapshots and games need"

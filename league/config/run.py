@@ -124,7 +124,9 @@ class ModelConfig(Section):
     intermediate_size: Size = Field(256, description="width of the pocket model's feed-forward part")
     vocabulary: Positive = Field(2048, description="largest vocabulary of the pocket tokenizer")
     dtype: Literal["float32", "bfloat16", "auto"] = Field(
-        "float32", description="dtype of the weights; auto: bfloat16 on a GPU, else float32"
+        "float32",
+        description="dtype of the weights; auto: bfloat16 on a GPU, and, of weights under adapters with masked "
+        "replies, on a processor that multiplies it (AVX-512 BF16, AMX), else float32",
     )
     device: str = Field("cpu", description="torch device that holds the model; auto: a GPU if there is one")
     compile: bool = Field(False, description="compile norms and gates with torch.compile, for a GPU")

@@ -60,6 +60,10 @@ class Learner(Protocol):
         """Learn from an iteration, or wait until that is done; the run's state then has the policies after it."""
         ...
 
+    def recover(self) -> bool:
+        """Replace the processes of which one was lost over a checkpoint; return whether the state can be saved now."""
+        ...
+
 
 class RolloutBackend(Protocol):
     """Plays a run's matches."""

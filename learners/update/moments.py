@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+BLOCK = 1 << 30  # bytes of main memory that are page-locked at once
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class AwayMoments:
@@ -56,20 +59,36 @@ class AwayMoments:
 
     def _make_rooms(self) -> None:
         sizes = {(p, name): _own(p).numel() * p.element_size() for p in self._parameters for name in MOMENTS}
-        starts, end = {}, 0
-        for key, size in sizes.items():
-            starts[key], end = end, -(-(end + size) // mmap.PAGESIZE) * mmap.PAGESIZE
         on_cpu = all(parameter.device.type == "cpu" for parameter in self._parameters)
-        file = _mapped(max(end, 1), self._folder) if on_cpu else None
-        memory = None if on_cpu else torch.empty(end, dtype=torch.uint8, pin_memory=True)
-        for (parameter, name), start in starts.items():
-            own = _own(parameter)
-            if file is not None:
-                flat = torch.frombuffer(file, dtype=own.dtype, count=own.numel(), offset=start) if own.numel() else own
+        places, ends = in_blocks(sizes, 0 if on_cpu else BLOCK)
+        file = _mapped(max(ends[0], 1), self._folder) if on_cpu else None
+        memory = [torch.empty(end, dtype=torch.uint8, pin_memory=True) for end in ends] if not on_cpu else []
+        for (parameter, name), (block, start) in places.items():
+            own, size = _own(parameter), sizes[parameter, name]
+            if not own.numel():
+                flat = torch.empty_like(own)
+            elif file is not None:
+                flat = torch.frombuffer(file, dtype=own.dtype, count=own.numel(), offset=start)
             else:
-                assert memory is not None
-                flat = memory[start : start + sizes[parameter, name]].view(own.dtype)
-            self._rooms[parameter, name] = _Room(flat.view(own.shape), file, start, sizes[parameter, name])
+                flat = memory[block][start : start + size].view(own.dtype)
+            self._rooms[parameter, name] = _Room(flat.view(own.shape), file, start, size)
+
+
+def in_blocks(sizes: Mapping[Key, int], most: int) -> tuple[dict[Key, tuple[int, int]], list[int]]:
+    """Return each room's block, and where in it the room begins, on a page; and where the blocks end (all in bytes).
+
+    A block has ``most`` bytes at most, unless one room has more; 0: one block for all. PyTorch rounds page-locked
+    memory up to a power of two, so that one block of 33 GiB would take 64.
+    """
+    places, ends = dict[Key, tuple[int, int]](), [0]
+    for key in sorted(sizes, key=lambda key: -sizes[key]) if most else sizes:
+        pages = -(-sizes[key] // mmap.PAGESIZE) * mmap.PAGESIZE
+        fitting = (block for block, end in enumerate(ends) if not most or not end or end + pages <= most)
+        if (block := next(fitting, len(ends))) == len(ends):
+            ends.append(0)
+        places[key] = block, ends[block]
+        ends[block] += pages
+    return places, ends
 
 
 class _Room:

@@ -6,6 +6,9 @@ import pickle
 import random
 import warnings
 from collections import defaultdict
+from fractions import Fraction
+from functools import cache
+from math import comb
 
 import pytest
 from pettingzoo.test import api_test, seed_test
@@ -371,3 +374,87 @@ def test_at_each_size_the_posterior_is_that_of_going_through_all_sets_of_wolves(
     assert sum(found) == pytest.approx(wolves)
     with pytest.raises(UsageError, match="seats is 3 to 9"):
         make_game("hidden_roles(seats=10)")
+
+
+TABLES = [5, 6, *[pytest.param(seats, marks=pytest.mark.thorough) for seats in (7, 8, 9)]]
+
+
+@cache
+def somebody_is_out(living):
+    """Each of so many names another or nobody by lot: the probability that one has more votes than all else."""
+    counts = {(0,) * (living + 1): 1}  # courses of the vote by the votes for each and, last, for nobody
+    for voter in range(living):
+        further = defaultdict(int)
+        for votes, courses in counts.items():
+            for named in range(living + 1):
+                if named != voter:
+                    further[(*votes[:named], votes[named] + 1, *votes[named + 1 :])] += courses
+        counts = further
+    decided = [n for votes, n in counts.items() if votes.count(max(votes)) == 1 and votes[-1] < max(votes)]
+    return Fraction(sum(decided), living**living)
+
+
+def won_by_lot(wolves, villagers, days):
+    """Return how often the village wins where all vote by lot: whoever is out is each of the living as likely."""
+    if wolves == 0 or days == 0 or wolves >= villagers:
+        return Fraction(wolves == 0)
+    living = wolves + villagers
+    after = [  # of the wolf, a villager or nobody out by day; by night, if there is one, a villager
+        (somebody_is_out(living) * Fraction(wolves, living), wolves - 1, villagers),
+        (somebody_is_out(living) * Fraction(villagers, living), wolves, villagers - 1),
+        (1 - somebody_is_out(living), wolves, villagers),
+    ]
+    return sum(p * won_by_lot(w, v - (0 < w < v and days > 1), days - 1) for p, w, v in after)
+
+
+def played_by(name, wolf, villager, matches):
+    """Return matches that are over, in which scripts play."""
+    for seed in range(matches):
+        game = make_game(name)
+        wolves = game._dealt.wolves
+        game.reset(seed)
+        yield finish(game, [wolf] * wolves + [villager] * (game.spec.seats - wolves), seed + matches)
+
+
+@pytest.mark.parametrize("seats", TABLES)
+def test_votes_by_lot_put_out_and_win_as_often_as_all_courses_of_a_vote_say(seats):
+    wolves, matches = 1 if seats == 5 else 2, 400
+    size = "" if seats == 5 else f"seats={seats},"
+    ends = list(played_by(f"hidden_roles({size}days=3,rounds=0,sight=0,form=1)", "random", "random", matches))
+    first_days = []
+    for game in ends:
+        scenes = [
+            line for line in game.observe(0).splitlines() if line.endswith((" is out.", "a wolf.", "a villager."))
+        ]
+        scenes, living, hunting = [line for line in scenes if line.startswith(("Day", "Night"))], seats, wolves
+        first_days.append("Nobody is out." not in scenes[0])
+        order = ("Day 1", "Night 1", "Day 2", "Night 2", "Day 3")
+        assert [line.partition(":")[0] for line in scenes] == list(order[: len(scenes)])
+        for line in scenes:
+            assert 0 < 2 * hunting < living, "the match goes on while wolves are fewer than villagers"
+            living, hunting = living - ("Nobody" not in line), hunting - line.endswith("a wolf.")
+        assert hunting == 0 or 2 * hunting >= living or len(scenes) == len(order)
+    assert len(first_days) == matches
+    for found, expected in (
+        (sum(first_days), somebody_is_out(seats)),
+        (sum(bool(game.village_wins()) for game in ends), won_by_lot(wolves, seats - wolves, 3)),
+    ):
+        assert found / matches == pytest.approx(expected, abs=4 * (expected * (1 - expected) / matches) ** 0.5)
+
+
+@pytest.mark.parametrize("seats", TABLES)
+def test_villagers_with_certain_clues_beside_silent_wolves_win_as_binomials_say(seats):
+    """Villagers know both wolves, and each names one by lot: of an even number half may name each, and none is out.
+
+    With one wolf out on the first day the other follows. Where exactly one clue of the v names a wolf that no other
+    does, the rest think that its villager may have lied, and all vote for the other wolf.
+    """
+    wolves, matches = 1 if seats == 5 else 2, 200
+    v, expected = seats - wolves, 1.0
+    if seats in (6, 8):
+        lone, halved = 2 * v / 2**v, comb(v, v // 2) / 2**v
+        expected = lone + (1 - lone) * (1 - halved)
+        assert expected == {6: 0.8125, 8: (12 + 52 * 44 / 64) / 64}[seats]
+    name = f"hidden_roles({'' if seats == 5 else f'seats={seats},'}sight=100,form=1)"
+    found = sum(bool(game.village_wins()) for game in played_by(name, "poor", "bayes", matches)) / matches
+    assert found == pytest.approx(expected, abs=4 * (expected * (1 - expected) / matches) ** 0.5)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from torch.nn import Parameter
 
 from games.common.errors import UsageError
 from league.config.load import load
-from learners.update.moments import AwayMoments
+from learners.update import moments
+from learners.update.moments import BLOCK, AwayMoments, in_blocks
 from learners.update.optimizers import make_optimizer
 from learners.update.policy import Policy
 
@@ -80,12 +82,58 @@ def test_moments_are_not_lost_with_their_pages_and_not_mixed_up(tmp_path):
     elsewhere.step()
 
 
+def test_page_locked_rooms_lie_in_blocks_of_which_little_is_wasted():
+    """Both moments of 36 layers of Qwen3-4B's shape, and of its embedding, which is larger than a block."""
+    layer = [2560 * 9728] * 3 + [2560 * 4096] * 2 + [2560 * 1024] * 2 + [2560] * 2 + [128] * 2
+    sizes = {(n, m): 4 * size for m in range(2) for n, size in enumerate([151_936 * 2560, *layer * 36, 0])}
+    places, ends = in_blocks(sizes, BLOCK)
+    for block, end in enumerate(ends):
+        inside = sorted((start, sizes[key]) for key, (number, start) in places.items() if number == block)
+        assert all(start + size <= after for (start, size), (after, _) in pairwise(inside))
+        assert inside[-1][0] + inside[-1][1] <= end <= max(BLOCK, *(size for _, size in inside)) + 4096
+    rounded = sum(1 << (end - 1).bit_length() for end in ends if end)
+    assert rounded < 1.1 * sum(sizes.values())
+    assert in_blocks(sizes, 0)[1] == [sum(-(-size // 4096) * 4096 for size in sizes.values())], "a file is one"
+
+
+def test_page_locked_rooms_are_not_mixed_up(monkeypatch, tmp_path):
+    weights = [Parameter(torch.empty(size, device="meta")) for size in ((3,), (0, 4), (5, 7), (5000,))]
+    empty = torch.empty
+    monkeypatch.setattr(moments.torch, "empty", lambda size, dtype, pin_memory: empty(size, dtype=dtype))
+    monkeypatch.setattr(moments, "BLOCK", 16384)
+    away = AwayMoments(make_optimizer("adamw", weights, 0.0), weights, tmp_path)
+    away._make_rooms()
+    rooms = {key: room._tensor for key, room in away._rooms.items()}
+    for number, room in enumerate(rooms.values()):
+        room.fill_(number)
+    for number, ((weight, _), room) in enumerate(rooms.items()):
+        assert (room.shape, room.dtype) == (weight.shape, weight.dtype)
+        assert room.is_meta or bool((room == number).all())
+        assert room is not weight
+    assert len({room.untyped_storage().data_ptr() for room in rooms.values() if not room.is_meta}) == 3
+
+
+def test_the_room_of_a_part_without_numbers_is_its_own(tmp_path):
+    """As of a shard that has none: it must not hold on to the weight, nor be one with its other moment."""
+    weight = Parameter(torch.zeros(4, 3)[:0])
+    optimizer = make_optimizer("adamw", [weight], 0.0)
+    away = AwayMoments(optimizer, [weight], tmp_path)
+    weight.grad = torch.zeros_like(weight)
+    away.step()
+    storages = [
+        weight.untyped_storage(),
+        *(optimizer.state[weight][name].untyped_storage() for name in moments.MOMENTS),
+    ]
+    assert [storage.nbytes() for storage in storages] == [48, 0, 0]
+
+
 # In a process of its own: one that has freed much memory before keeps it, so what is allocated next takes no more.
 RESIDENT = """
 import gc, os, sys, torch
 from pathlib import Path
 from arena.process import give_memory_back
-from learners.update.moments import AwayMoments
+from learners.update import moments
+from learners.update.moments import BLOCK, AwayMoments, in_blocks
 from learners.update.optimizers import make_optimizer
 
 def resident():

@@ -1,19 +1,25 @@
 """Learning through Tinker's own client: the gradients, a whole run, and servers that fail; each in a second process.
 
-The server is ``support.learning.tinker_server``, which speaks the API's wire with the project's learner behind it.
+The server is ``support.learning.tinker_server``, which speaks the API's wire with the project's learner behind it. It
+gets hostile requests too, with little memory: a sentence each, and it stays up. Hostile answers have tests in
+``tests/league/training/learning/test_tinker_answers.py``.
 """
 
 import contextlib
+import http.client
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load, load_file
@@ -22,6 +28,7 @@ pytest.importorskip("tinker", reason="make test-outward installs it")
 
 from support.learning.waist_cases import OBJECTIVES, batch_of
 from support.matches.kuhn import kuhn_pocket
+from tinker.proto import tinker_public_pb2 as wire
 
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import Adapters, AdapterShape
@@ -336,3 +343,136 @@ def test_a_run_with_nobody_behind_the_door_says_so(base, tmp_path, capsys, monke
     monkeypatch.delenv("TINKER_API_KEY")
     assert main([*words, "--set", "trainer.tinker.url=http://127.0.0.1:9"]) == 2
     assert "needs a key in the environment variable TINKER_API_KEY" in capsys.readouterr().err
+
+
+LITTLE = "2000"  # MiB that the server may take beside what it begins with
+
+
+@pytest.fixture(scope="module")
+def little(base):
+    with serving(base, "--memory", LITTLE) as (process, url):
+        yield process, url
+
+
+def posted(url, route, body, headers=None):
+    """Return the status and the answer to a request, whose body is sent as it is."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+    connection.putrequest("POST", f"/api/v1/{route}")
+    for name, value in ({"Content-Length": str(len(body))} if headers is None else headers).items():
+        connection.putheader(name, value)
+    connection.endheaders(body)
+    if headers:
+        connection.sock.shutdown(socket.SHUT_WR)  # there will be no more
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def proto(model, tokens=(1, 2, 3), targets=(2, 3, 4), weights=(0.0, 1.0, 1.0), spoil=lambda datum: None):
+    request = wire.ForwardBackwardRequest(model_id=model, forward_only=False)
+    datum = request.data.add()
+    datum.model_input.add().encoded_text.tokens = np.array(tokens, np.int32).tobytes()
+    datum.loss_fn_inputs["target_tokens"].dense = np.array(targets, np.int64).tobytes()
+    datum.loss_fn_inputs["weights"].dense = np.array(weights, np.float32).tobytes()
+    spoil(datum)
+    return request.SerializeToString()
+
+
+def cut(datum):
+    datum.model_input[0].encoded_text.tokens = b"\1\0\0"
+
+
+MANY = range(1 << 17)
+PROTOS = {
+    "fewer weights": {"weights": (1.0,)},
+    "more targets": {"targets": (2, 3, 4, 5)},
+    "nothing": {"tokens": (), "targets": (), "weights": ()},
+    "other targets": {"targets": (3, 3, 4)},
+    "a token below 0": {"tokens": (-1, 2, 3)},
+    "a token beyond": {"targets": (2, 3, 10**9)},
+    "a target of 64 bits": {"targets": (2, 3, 2**62)},
+    "nan": {"weights": (0.0, float("nan"), 1.0)},
+    "inf": {"weights": (0.0, float("inf"), 1.0)},
+    "too long": {"tokens": [1] * len(MANY), "targets": [1] * len(MANY), "weights": [1.0] * len(MANY)},
+    "half a number": {"spoil": cut},
+}
+DEEP = b"[" * 1_000_000
+PATHS = ("../../x", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "x" * 101, "a\n", 5, None, ["x"], {"a": 1})
+
+
+def sentence(answer):
+    """Return the sentence of a refusal."""
+    status, body = answer
+    assert status == 400, answer
+    said = json.loads(body)["message"]
+    assert said.endswith("."), said
+    assert 10 < len(said) < 400, said
+    return said
+
+
+@pytest.mark.thorough
+def test_hostile_requests_are_told_and_change_nothing(little, tmp_path):
+    process, url = little
+    trainer = trainer_at(url, run=tmp_path)
+    scores, weights = trainer.score(ASKED), trainer.export()
+    model = trainer._client.model_id
+    for what, spoilt in PROTOS.items():
+        said = sentence(posted(url, "forward_backward", proto(model, **spoilt)))
+        assert what != "nan" or said == "A weight is not finite."
+    sentence(posted(url, "forward_backward", proto("another")))
+    for body in (b"\x07rubbish", proto(model)[:-5], DEEP, b"\xff" * (1 << 20)):
+        sentence(posted(url, "forward_backward", body))
+    adam = {"beta1": 0.9, "beta2": 0.9, "eps": 1e-8, "weight_decay": 0.0, "learning_rate": 0.1, "grad_clip_norm": 1.0}
+    for body in (b"{", b"[]", b"5", DEEP, b'{"a":' * 100_000, b"\xff\xfe", b"{}", b'{"model_id": NaN}'):
+        sentence(posted(url, "optim_step", body))
+    for number in ("NaN", "Infinity", "1e999", '"x"', "null", "[1]", "true"):
+        text = json.dumps({"model_id": model, "adam_params": adam}).replace("0.1,", f"{number},")
+        sentence(posted(url, "optim_step", text.encode()))
+    for path in PATHS:
+        for route in ("save_weights", "save_weights_external", "load_weights"):
+            data = {"model_id": model, "path": path, "session_id": "s1", "model_seq_id": 7}
+            sentence(posted(url, route, json.dumps(data).encode()))
+    sentence(posted(url, "load_weights", json.dumps({**data, "path": f"tinker://{model}/weights/../../x"}).encode()))
+    good = {"session_id": "s1", "model_seq_id": 8, "base_model": "small/base", "lora_config": {"rank": 4, "seed": 0}}
+    for change in (
+        {"session_id": "../.."},
+        {"session_id": ["s1"]},
+        {"model_seq_id": "../x"},
+        {"model_seq_id": -1},
+        {"lora_config": {"rank": 10**12, "seed": 0}},
+        {"lora_config": {"rank": 0, "seed": 0}},
+        {"lora_config": {"rank": 4, "seed": -1}},
+        {"lora_config": {"rank": 4.5, "seed": 0}},
+        {"lora_config": 4},
+    ):
+        sentence(posted(url, "create_model", json.dumps(good | change).encode()))
+    sentence(posted(url, "retrieve_future", b'{"request_id": "999999"}'))
+    for told, body in (("1000000000000", b"x"), ("16777217", b"x"), ("-5", b"x"), ("x", b"x"), ("9" * 5000, b"x")):
+        sentence(posted(url, "optim_step", body, {"Content-Length": told}))
+    said = sentence(posted(url, "optim_step", b"{}", {"Content-Length": "1000000"}))
+    assert said == "The body ended after 2 of 1000000 bytes."
+    sentence(posted(url, "optim_step", b"5\r\n", {"Transfer-Encoding": "chunked"}))
+    for path in ("/files/x/y/z", f"/files/{model}/main-000001/../../x", "/gradient/x", "/files/" + "a/" * 9000):
+        with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(url + path):
+            pass
+        assert refused.value.code in (400, 414)
+    assert process.poll() is None
+    with urllib.request.urlopen(f"{url}/states") as answer:
+        assert json.loads(answer.read()) == [], "nothing was saved anywhere"
+    after = trainer.score(ASKED)
+    assert all(torch.equal(a, b) for a, b in zip(after, scores, strict=True))
+    assert all(torch.equal(weight, weights[name]) for name, weight in trainer.export().items())
+
+
+@pytest.mark.thorough
+def test_a_body_without_end_leaves_the_server_to_others(little):
+    """Thirty connections that say a length and send nothing more: the next request is answered at once."""
+    _, url = little
+    host, port = url.removeprefix("http://").split(":")
+    held = []
+    for _ in range(30):
+        one = socket.create_connection((host, int(port)))
+        one.sendall(b"POST /api/v1/optim_step HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
+        held.append(one)
+    assert "no 'model_id'" in sentence(posted(url, "optim_step", b"{}"))
+    for one in held:
+        one.close()

@@ -36,5 +36,10 @@ def test_the_strangers_of_all_conditions_are_held_out_and_only_whom_policies_mee
         (True, True),
     ]
     assert all(config.policy("eve").held_out for config in compared.values())
+    [newest] = conditions("partners-newest").values()
+    assert (newest.matchmaking.keep, newest.exploiters.together) == (1, 0.8)
+    assert newest.policy("eve").held_out
+    assert all(getattr(newest, name) == getattr(first, name) for name in alike if name != "games")
+    assert newest.games[LEWIS].entropy_end > first.games[LEWIS].entropy_end
     before, after = conditions("partners-hanabi").values()
     assert before.model_copy(update={"games": after.games}) == after

@@ -54,6 +54,8 @@ def test_a_table_shows_every_seed_and_which_targets_were_missed():
     assert lines["| tic-tac-toe: score against random, 400 matches"].endswith("0.900 | 0.800 | 0.900 | no (2 of 3) |")
     assert lines["| illegal replies"].endswith("| ≤ 0.0% | 0.0% | 0.0% | 0.0% | 0.0% | yes |")
     assert "at commit 0123456789: 2 cores of Some CPU" in text
+    one = ORIGIN | {"machine": ORIGIN["machine"] | {"cores": 1}, "result": {"preset": "pocket-returns", "seeds": seeds}}
+    assert "at commit 0123456789: 1 core of Some CPU" in page.table("returns", one)
 
 
 def test_of_many_seeds_a_table_shows_the_spread():
@@ -231,3 +233,11 @@ def test_every_figure_that_is_shown_is_measured():
     ):
         measured = {*presets.COST, *presets.QUESTIONS[preset]}
         assert {row.key for row in page.ROWS[part]} <= measured
+
+
+def test_what_a_library_prints_beside_a_result_is_no_part_of_it():
+    printed = b'INFO loading\n[0001] ready\n{"a": {"median": 1.5}}\n(EngineCore) bye\n'
+    assert bench._document(printed) == {"a": {"median": 1.5}}
+    assert bench._document(b'{"a": 1}') == {"a": 1}
+    with pytest.raises(json.JSONDecodeError):
+        bench._document(b"INFO loading\n")

@@ -59,6 +59,8 @@ def _attend(
     if prefix is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
     prefix_key, prefix_value = prefix[module.layer_idx]
+    if prefix_key.dtype != query.dtype:  # passes of a base in bfloat16 may read it in single precision
+        prefix_key, prefix_value = prefix_key.to(query.dtype), prefix_value.to(query.dtype)
     prefix_length = prefix_key.shape[2]
     query = (query * settings["scaling"]).contiguous()
     shared = query.view(rows, groups, -1, width).transpose(0, 1).reshape(groups, -1, width)  # [G, B (H/G) S, D]

@@ -5,7 +5,8 @@
 `partners` is Lewis's signalling game with three states and words and one round, OpenSpiel's `lewis_signaling`. In every
 condition one of three partners, who are trained too, is held out. The score of ad-hoc teamwork is what the newest main
 snapshot earns with that stranger as a share of what it earns with itself; "between seeds" is what it earns with the
-newest ones of the condition's other seeds. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration is
+newest ones of the condition's other seeds. In `partners-newest` all meet each other's newest snapshots alone, and
+exploration is paid for longer. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration is
 paid for. Figures are exact. With --keep, an interrupted study continues, and further seeds join it.
 """
 
@@ -52,6 +53,13 @@ CONDITIONS = {  # of `partners`: settings
     "self-play and its own past": BY_ITSELF,
     "partners who meet each other": (TOGETHER,),
 }
+NEWEST = {  # of `partners-newest`: settings
+    "partners who meet each other's newest, entropy 0.3 to 0.1": (
+        TOGETHER,
+        "matchmaking.keep=1",
+        f"games.'{LEWIS}'.entropy_end=0.1",
+    ),
+}
 CARDS = """
 iterations = 120
 objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 2.0 }
@@ -64,13 +72,20 @@ EXPLORING = {  # of `partners-hanabi`: settings
     "entropy 0.6 to 0.02, as in `pocket`": (),
     "entropy 1 to 0.05": ("games.tiny_hanabi.entropy=1", "games.tiny_hanabi.entropy_end=0.05"),
 }
+WITH_STRANGERS = {
+    "with_strangers": "with strangers",
+    "understood": "share of seeds with 0.9 or more",
+    "with_itself": "with itself",
+    "between": "between seeds",
+}
+STUDIES = {  # the settings of each condition, by study, and what they change
+    "partners": (CONDITIONS, SIGNALS),
+    "partners-newest": (NEWEST, SIGNALS),
+    "partners-hanabi": (EXPLORING, CARDS),
+}
 COLUMNS = {
-    "partners": {
-        "with_strangers": "with strangers",
-        "understood": "share of seeds with 0.9 or more",
-        "with_itself": "with itself",
-        "between": "between seeds",
-    },
+    "partners": WITH_STRANGERS,
+    "partners-newest": WITH_STRANGERS,
     "partners-hanabi": {"share": "share of seeds above 9.5"},
 }
 WANTED = 0.9  # mean return with strangers
@@ -79,7 +94,7 @@ ABOVE_SECOND = 9.5  # of 10 points: the second-best convention pays 9
 
 def conditions(study: str) -> dict[str, RunConfig]:
     """Return the configurations that are compared, by name."""
-    settings, game = (CONDITIONS, SIGNALS) if study == "partners" else (EXPLORING, CARDS)
+    settings, game = STUDIES[study]
     return {name: load_settings(COMMON + game, overrides) for name, overrides in settings.items()}
 
 
@@ -114,16 +129,17 @@ def between(policies: Sequence[Sequence[Sequence[Any]]]) -> list[float]:
 def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return its table."""
     configs = conditions(study)
-    measure = measure_teamwork if study == "partners" else measure_return
+    with_strangers = "with_strangers" in COLUMNS[study]
+    measure = measure_teamwork if with_strangers else measure_return
     figures = measure_runs(configs, seeds, measure, keep, workers)
     rows = {condition: [dict(figures[condition, seed]) for seed in seeds] for condition in configs}
-    if study == "partners" and len(seeds) > 1:
+    if with_strangers and len(seeds) > 1:
         for runs in rows.values():
             for run, earned in zip(runs, between([run["policy"] for run in runs]), strict=True):
                 run["between"] = earned
     for run in (run for runs in rows.values() for run in runs):
         run.pop("policy", None)
-    game, figure = (LEWIS, "score of ad-hoc teamwork") if study == "partners" else (HANABI, "mean return with itself")
+    game, figure = (LEWIS, "score of ad-hoc teamwork") if with_strangers else (HANABI, "mean return with itself")
     table = {
         "game": game,
         "figure": figure,

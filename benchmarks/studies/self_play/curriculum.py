@@ -5,15 +5,14 @@
 The games are a space as a user would write it, not one chosen to be easy: families and their parameters. What a run is
 worth in a game is a share of what can be had: the part of uniform play's exploitability that is gone, or the share of
 held-out sums that are right. The figure is the mean of the 10th, 20th, ... and 50th percentile over games, as XLand
-(arXiv 2107.12808) compares agents. The last condition trains with as many matches more as the first
-curriculum takes to judge.
+(arXiv 2107.12808) compares agents. Matches that judge games come on top of those that train.
 
 With --keep, an interrupted measurement continues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -67,9 +66,8 @@ opponents = 1
 """
 CONDITIONS = {  # what is set, by name
     "all games alike": [],
-    "curriculum": ["curriculum.matches=16", "curriculum.better=0.1"],
-    "curriculum, impossible where 32 are never better": ["curriculum.matches=32", "curriculum.better=0"],
-    "all games alike, 70 iterations": ["iterations=70"],  # as many matches as the curriculum with those that judge
+    "curriculum": ["curriculum.matches=16"],
+    "curriculum, the defaults before": ["curriculum.matches=16", "curriculum.better=0", "curriculum.kept=0"],
 }
 
 
@@ -77,25 +75,35 @@ def measure(run_dir: Path) -> dict[str, Any]:
     """Return what a run's newest snapshot is worth: by percentile over games, in the mean and by game."""
     run = open_run(run_dir)
     last = run.iterations()[-1]
-    worth = {game: _worth(run_dir, game, last, run.config.seed) for game in run.config.games}
-    by_percentile = {f"percentile_{p}": value for p, value in percentiles(worth).items()}
     matches = sum(value for line in run.iterations() for name, value in line.items() if name.endswith("/matches"))
+    return {
+        **summary(shares(run_dir, last, str(run_dir), run.config.seed)),
+        "matches": matches - sum(line.get("curriculum/matches", 0.0) for line in run.iterations()),
+        "judging": last.get("curriculum/matches", 0.0),
+    }
+
+
+def shares(run_dir: Path, line: Mapping[str, float], player: str, seed: int) -> dict[str, float]:
+    """Return by game what a snapshot has of all that can be had; ``line`` is that of the iteration that froze it."""
+    worth = {}
+    for game in open_run(run_dir).config.games:
+        if make_game(game).spec.seats > 1:
+            worth[game] = max(1.0 - line[f"{game}/exploitability"] / exploitability(uniform_table(game)), 0.0)
+        else:
+            held_out = match(player, "scripted:poor", game=game, matches=2 * HELD_OUT, seed=10_000 + seed).episodes
+            worth[game] = fmean([e.returns[0] for e in held_out if e.request.players[0] != "scripted:poor"])
+    return worth
+
+
+def summary(worth: Mapping[str, float]) -> dict[str, Any]:
+    """Return the figure of shares by game, with what it is the mean of."""
+    by_percentile = {f"percentile_{p}": value for p, value in percentiles(worth).items()}
     return {
         "figure": fmean(by_percentile.values()),
         **by_percentile,
         "mean": fmean(worth.values()),
-        "matches": matches - sum(line.get("curriculum/matches", 0.0) for line in run.iterations()),
-        "judging": last.get("curriculum/matches", 0.0),
-        "worth": worth,
+        "worth": dict(worth),
     }
-
-
-def _worth(run_dir: Path, game: str, last: dict[str, float], seed: int) -> float:
-    """Return a newest snapshot's share of what can be had in a game."""
-    if make_game(game).spec.seats > 1:
-        return max(1.0 - last[f"{game}/exploitability"] / exploitability(uniform_table(game)), 0.0)
-    episodes = match(str(run_dir), "scripted:poor", game=game, matches=2 * HELD_OUT, seed=10_000 + seed).episodes
-    return fmean([e.returns[0] for e in episodes if e.request.players[0] != "scripted:poor"])
 
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 
 from games.common.errors import UsageError, unknown_name
@@ -44,6 +45,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
         )
     if config.evaluation.suite is not None:
         check_training(config.evaluation.suite, with_submatches(config.games), config.evaluation.train_on_held_out)
+    _check_large(config)
     _check_distilling(config)
     _check_exploiters(config, roles)
     _check_meta_solvers(config, roles)
@@ -113,6 +115,21 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
     for game in config.games:
         if not bound_policies({below: roles[below] for below in with_submatches([game])}):
             raise UsageError(f"roles.player gives away every role of {game}, so it would train nothing. Leave one out.")
+
+
+def _check_large(config: RunConfig) -> None:
+    """Refuse games whose curve of exploitability was asked for and could not be drawn; of others there is none."""
+    if not (config.evaluation.exact and config.evaluation.large_every):
+        return
+    from league.theory.public.from_openspiel import obstacle  # loads OpenSpiel
+
+    for game in config.games:
+        if why := obstacle(game):
+            every = config.evaluation.large_every
+            raise UsageError(
+                f"evaluation.large_every = {every} asks for the exact exploitability of {game}. "
+                f"{why.rstrip('.')}. Or set evaluation.large_every = 0."
+            )
 
 
 def _check_distilling(config: RunConfig) -> None:
@@ -206,6 +223,30 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
             f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "
             f"{config.exploiters.freeze_after}. Set it no higher."
         )
+
+
+def check_exploiters_learn(config: RunConfig, roles: Roles) -> None:
+    """Refuse a share of the matches that gives an exploiter or partner none in any game: it would join untrained.
+
+    For runs that begin: one that has begun so can still be read, and goes on.
+    """
+    share = config.exploiters.share
+    for name in (name for name in config.league_roles if not config.policy(name).frozen):
+        least_share, learns = 1.0, False
+        for game, settings in config.games.items():
+            free_seats = sum(not role.fixed for role in roles[game])
+            groups = settings.matches // config.matchmaking.matches_of_start(make_game(game).spec.max_turns)
+            least = family("league_roles")[config.policy(name).league_role].least_groups(free_seats)
+            if free_seats > 1 and groups >= least:
+                least_share = min(least_share, math.ceil(1000 * least / groups) / 1000)
+                learns |= int(groups * share) >= least
+        if not learns:
+            remedy = f"Set it to {least_share:g} or more" if least_share < 1.0 else "Play more matches in a game"
+            raise UsageError(
+                f"exploiters.share = {share:g} gives {name} no match to learn from, so that it would join the "
+                f"population untrained. {remedy}, or leave {name} out. In a run that is evolved, "
+                f"policies.{name}.frozen = true keeps it as it is."
+            )
 
 
 def _check_meta_solvers(config: RunConfig, roles: Roles) -> None:

@@ -51,7 +51,8 @@ def judge(scores_N: Sequence[float], control_N: Sequence[float], settings: Curri
     elif control >= settings.sufficient:
         fitness = Fitness.CONTROL_SUFFICES
     else:
-        fitness = Fitness.FIT if better > settings.better else Fitness.IMPOSSIBLE
+        possible = settings.better is None or better > settings.better
+        fitness = Fitness.FIT if possible else Fitness.IMPOSSIBLE
     return Judgement(fmean(scores_N), high, better, control, fitness)
 
 
@@ -68,15 +69,19 @@ def matches_by_game(
 ) -> dict[str, int]:
     """Return the matches of an iteration by game, of those that are due.
 
-    Active games also get the matches of the others, in proportion to their own and in whole groups; all are active if
-    none is named.
+    A game that is not active keeps ``curriculum.kept`` of its matches. Active games also get the others, in proportion
+    to their own. All in whole groups; all games are active if none is named.
     """
     due = {game: settings.matches for game, settings in config.games.items() if (iteration - 1) % settings.every == 0}
     chosen = {game: matches for game, matches in due.items() if game in active}
     if not chosen or len(chosen) == len(due):
         return due
-    shares = apportion(sum(due.values()), chosen)
-    return {
-        game: matches - matches % config.matchmaking.matches_of_start(specs[game].max_turns)
-        for game, matches in shares.items()
+    group = {game: config.matchmaking.matches_of_start(specs[game].max_turns) for game in due}
+    kept = {
+        game: int(config.curriculum.kept * matches) // group[game] * group[game]
+        for game, matches in due.items()
+        if game not in chosen
     }
+    shares = apportion(sum(due.values()) - sum(kept.values()), chosen)
+    shares = {game: matches - matches % group[game] for game, matches in shares.items()}
+    return {game: (shares | kept)[game] for game in due if (shares | kept)[game]}

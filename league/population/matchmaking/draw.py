@@ -69,6 +69,8 @@ def draw_matches(
     if learners or trains_in_submatches:
         of_main = _main_seatings(config, sampler, learners, mains, groups - len(seatings), limit)
         seatings += [seating._replace(deal=len(seatings) + seating.deal) for seating in of_main]
+    if not seatings and not learners:
+        return []  # it has exploiters alone, whose share is less than a deal here; they learn in other games
     if not seatings:
         raise _too_few(game, matches, size)
     requests = _requests(seatings, size, run_seed, first_index, game.name)

@@ -64,6 +64,10 @@ class LeagueRole(Entry[Opponents]):
         """Whether games' roles are bound to it, which makes it a main policy."""
         return self.seats is Seats.BOUND
 
+    def least_groups(self, free_seats: int) -> int:
+        """Return the fewest groups of matches in which it can learn, in a game with so many seats to take."""
+        return free_seats if self.seats is Seats.EACH else 1
+
 
 def by_shares(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[np.float64]:
     """Roles are bound to it; it meets itself and the population by the shares of ``[matchmaking]``."""

@@ -1,9 +1,9 @@
 """One learner on a cluster: one worker, or several that take every update together, each with a share of its rows.
 
 Rank 0 gets an iteration's trajectories, credits them and packs the batches, which it sends to the others; all take the
-same steps (``learners.parallel.process_group``), so each has the result, and rank 0 sends it back. Where policies are
-sharded, all get the trajectories: what is computed with the policies before an update takes every rank. If a worker
-dies or falls silent, its whole group is restarted.
+same steps (``learners.parallel.process_group``), so each has the result, and rank 0 writes it to the run's disk
+(``run_disk``). Where policies are sharded, all get the trajectories, since what is computed with the policies before an
+update takes every rank, and each writes its part. If a worker dies or falls silent, its whole group is restarted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,9 @@ from arena.flops import COUNTED
 from arena.process import tuned_process
 from league.config.context import RunContext
 from league.training.backends.engine_worker import base_folder
-from league.training.backends.weight_transfer import BaseWeights, Files, read_files, write_files
-from league.training.checkpoints.learner_checkpoint import Learning, LearningState, load_learning, save_learning
+from league.training.backends.run_disk import RunDisk, bytes_below
+from league.training.backends.weight_transfer import BaseWeights
+from league.training.checkpoints.learner_checkpoint import LearningState, read_learning, write_learning
 from league.training.learning.data_parallel import (
     Rendezvous,
     follow,
@@ -38,7 +40,9 @@ from league.training.learning.learner import LearnerReport, learn_subset
 from league.training.learning.policies import policies_on_bases
 from learners.losses.term import ImitatedReply
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup, TorchProcessGroup
+from learners.parallel.saved_shards import PartWriter
 from learners.update.learner import update
+from learners.update.policy import Policy
 
 DEATH_NOTICE = 10.0  # seconds within which the cluster reports which worker of a failed group is dead
 
@@ -47,7 +51,7 @@ class GroupReply(NamedTuple):
     """A group's reply for an iteration."""
 
     report: LearnerReport
-    files: Files  # the files that ``save_learning`` writes
+    folder: Path  # of what it has learned (``write_learning``), on the run's disk
 
 
 class LearnerWorker:
@@ -59,6 +63,7 @@ class LearnerWorker:
         bases: Mapping[str, BaseWeights],
         cpus: float,
         imitated: Mapping[str, Sequence[ImitatedReply]],
+        disk: RunDisk,
     ) -> None:
         """``bases`` are the bases of the policies that learn here, by policy."""
         ExitStack().enter_context(tuned_process(max(int(cpus), 1)))  # for as long as the process lives
@@ -67,15 +72,20 @@ class LearnerWorker:
             folders = {name: base_folder(base, Path(folder) / name) for name, base in bases.items()}
             self._state = LearningState(policies_on_bases(context, folders), imitated=imitated)
         self._process_group: ProcessGroup = SINGLE_PROCESS
-        self._rank = 0
+        self._rank, self._disk = 0, disk
+        self._writes: Path | None = None  # the folder of what it has learned, while it is written
 
     @property
     def progress(self) -> float | None:
-        """What rank 0's passes have cost: they stand still where it spins, or waits for a rank that does.
+        """What rank 0's passes have cost, and what was written: they stand still where it spins, or waits for one that
+        does.
 
         None for other ranks, which wait while rank 0 gives credit.
         """
-        return None if self._rank else COUNTED.total
+        if self._rank:
+            return None
+        written = bytes_below(self._writes) if self._writes is not None else 0
+        return COUNTED.total + self._disk.moved + written
 
     def init_method(self) -> str:
         """Return a URL on this machine at which the group's processes can find one another."""
@@ -90,13 +100,17 @@ class LearnerWorker:
         self._rank = rank
         if self._config.optimizer.sharded:
             shard_policies(self._config, self._state.policies, processes)
+            writer = PartWriter()
+            for policy in self._state.policies.values():
+                policy.shards = _OwnShards(writer, policy, rank)
 
-    def begin(self, files: Files) -> None:
-        """Start from a checkpoint."""
-        learning_from_files(files, self._state)
+    def begin(self, folder: Path) -> None:
+        """Start from what was learned until now, in a folder on the run's disk."""
+        with self._disk.read(folder) as here:
+            read_learning(here, self._state)
 
-    def learn(self, iteration: int, batch: tuple[Ref]) -> GroupReply | None:
-        """Learn from an iteration, whose trajectories and evidence are in the object store.
+    def learn(self, iteration: int, batch: tuple[Ref], folder: Path) -> GroupReply | None:
+        """Learn from an iteration, whose trajectories and evidence are in the object store, and write to a folder.
 
         Only rank 0 returns the result. Raises as ``learners.update.learner.update``.
         """
@@ -112,21 +126,32 @@ class LearnerWorker:
         report = learn_subset(self._config, self._state, trajectories, evidence, iteration, group_update)
         if isinstance(group, TorchProcessGroup) and not sharded:
             send_task(group, None)
-        if self._rank == 0:
-            return GroupReply(report, learning_to_files(self._state, self._policies))
-        for name in self._policies if sharded else ():  # gathering shards takes all ranks
-            for _ in self._state.policies[name].streamed():
-                pass
-        return None
+        with self._disk.written(folder) as self._writes:
+            write_learning(self._writes, self._state, self._policies, leads=self._rank == 0)
+        self._writes = None
+        return None if self._rank else GroupReply(report, folder)
+
+
+class _OwnShards:
+    """``Shards`` of a policy of which every process of a group writes its own part, all at the same time."""
+
+    def __init__(self, writer: PartWriter, policy: Policy, rank: int) -> None:
+        self._writer, self._policy, self._rank = writer, policy, rank
+
+    def save(self, path: Path) -> Future[None]:
+        """See ``Shards``."""
+        critic = self._policy.critic.tensors() if self._policy.critic is not None and self._rank == 0 else {}
+        its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
+        return self._writer.begin(self._policy.name, path, self._policy.held() | its_own)
 
 
 class LearnerGroup:
     """The workers of one learner, as the driver sees them."""
 
     def __init__(
-        self, cluster: Cluster, spec: WorkerSpec, size: int, number: int, restarts: int, checkpoint: Ref, timeout: float
+        self, cluster: Cluster, spec: WorkerSpec, size: int, number: int, restarts: int, start: Path, timeout: float
     ) -> None:
-        """Start ``size`` workers of learner ``number`` from a checkpoint, after this many restarts of the learner.
+        """Start ``size`` workers of learner ``number`` from a folder, after this many restarts of the learner.
 
         One that has work and gives no sign of life for ``timeout`` seconds counts as dead.
         """
@@ -142,12 +167,12 @@ class LearnerGroup:
             self._starting += [
                 worker.call("join", init_method.ref, rank, size) for rank, worker in enumerate(self._workers)
             ]
-        self._starting += [worker.call("begin", checkpoint) for worker in self._workers]
+        self._starting += [worker.call("begin", start) for worker in self._workers]
         self._calls: dict[int, list[PendingCall]] = {}  # of ``learn``, by iteration
 
-    def submit(self, iteration: int, batch: Ref) -> None:
-        """Let the workers learn from an iteration after the ones submitted before."""
-        self._calls[iteration] = [worker.call("learn", iteration, (batch,)) for worker in self._workers]
+    def submit(self, iteration: int, batch: Ref, folder: Path) -> None:
+        """Let the workers learn from an iteration after the ones submitted before, and write to a folder."""
+        self._calls[iteration] = [worker.call("learn", iteration, (batch,), folder) for worker in self._workers]
         for worker in self._workers:
             self._signs.expect(worker)
 
@@ -212,16 +237,3 @@ class LearnerGroup:
             for call in done:
                 waiting.remove(call)
                 self._cluster.get(call)
-
-
-def learning_to_files(state: Learning, policies: Sequence[str]) -> Files:
-    """Return the files that ``save_learning`` writes for these policies."""
-    with tempfile.TemporaryDirectory() as folder:
-        save_learning(Path(folder) / "saved", state, policies)
-        return read_files(Path(folder) / "saved")
-
-
-def learning_from_files(files: Files, state: Learning) -> None:
-    """Load what ``learning_to_files`` returned into ``state``."""
-    with tempfile.TemporaryDirectory() as folder:
-        load_learning(write_files(files, Path(folder)), state)

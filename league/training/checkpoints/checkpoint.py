@@ -71,7 +71,16 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int, then: Callable[[]
     checkpoints stay. An error, such as a full disk, never leaves half a checkpoint.
     """
     finish_checkpoint(state)
-    write_results(run_dir, state)
+    write_checkpoint(run_dir, state, keep, then)
+
+
+def write_checkpoint(
+    run_dir: Path, state: RunState, keep: int, then: Callable[[], None] = lambda: None, *, results: bool = True
+) -> None:
+    """Do what ``save_checkpoint`` does once the checkpoint before is there, or was given up.
+
+    ``results``: of this iteration, which were written if the same checkpoint was given up.
+    """
     state.matches_sha256 = state.store.digest(state.iteration)
     state.starts_sha256 = state.starts.digest(state.iteration) if state.starts is not None else ""
     folder = folder_of(run_dir, state.iteration)
@@ -80,6 +89,8 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int, then: Callable[[]
     try:
         partial.mkdir()
         writing = write_policies(partial, state.policies, state.pending)
+        if results:
+            write_results(run_dir, state)
         for iteration, episodes in state.played_ahead.items():
             save_episodes(partial / f"{_AHEAD}{iteration:06d}.jsonl", episodes)
         for iteration, batch in state.streaming.items():
@@ -175,15 +186,18 @@ def load_checkpoint(config: RunConfig, run_dir: Path, policies: dict[str, Policy
     return state
 
 
-def restore_learning(run_dir: Path, state: RunState) -> bool:
-    """Give a state's policies, gathered turns and baselines what its checkpoint has; return False if there is none."""
-    folder = folder_of(run_dir, state.iteration)
-    if not folder.is_dir():
-        return False
+def restore_learning(run_dir: Path, state: RunState) -> int | None:
+    """Give a state's policies, gathered turns and baselines what the newest checkpoint has; return its iteration.
+
+    None: there is no checkpoint.
+    """
+    if not has_checkpoint(run_dir):
+        return None
+    folder = newest_checkpoint(run_dir)
     record = verified_record(folder)
     read_policies(folder, state.policies)
     state.pending, state.credit, state.values = read_pending(folder), record.credit, record.values
-    return True
+    return record.iteration
 
 
 def weights_after(run_dir: Path, iteration: int, policy: Policy) -> LanguageModel:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from games.common.files import sync_files, sync_folder
 from league.population.storage.immutable_folder import check_manifest, write_manifest
 from learners.losses.term import ImitatedReply
+from learners.parallel.saved_shards import wait_for
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
 
@@ -73,12 +74,7 @@ def save_learning(folder: Path, learning: Learning, names: Iterable[str]) -> Non
     partial = folder.with_name(f".{folder.name}")
     for leftover in (partial, folder):
         shutil.rmtree(leftover, ignore_errors=True)
-    partial.mkdir(parents=True)
-    policies = list(names)
-    pending = {name: learning.pending[name] for name in policies if name in learning.pending}
-    write_policies(partial, {name: learning.policies[name] for name in policies}, pending)
-    facts = {"policies": policies, "credit": learning.credit, "values": learning.values}
-    (partial / LEARNING_FILE).write_text(json.dumps(facts), encoding="utf-8")
+    write_learning(partial, learning, names)
     write_manifest(partial)
     sync_files(partial)
     partial.rename(folder)
@@ -88,6 +84,27 @@ def save_learning(folder: Path, learning: Learning, names: Iterable[str]) -> Non
 def load_learning(folder: Path, learning: Learning) -> None:
     """Load the folder that ``save_learning`` wrote into ``learning``. Raises DamagedFile for any other."""
     check_manifest(folder)
+    read_learning(folder, learning)
+
+
+def write_learning(folder: Path, learning: Learning, names: Iterable[str], *, leads: bool = True) -> None:
+    """Write the learning of these policies into a folder, which is made if it is missing.
+
+    Of shards each process writes its part, all at the same time, and the one that ``leads`` writes the rest. When this
+    returns, all have written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    policies = list(names)
+    pending = {name: learning.pending[name] for name in policies if leads and name in learning.pending}
+    for writing in write_policies(folder, {name: learning.policies[name] for name in policies}, pending):
+        wait_for(writing)
+    if leads:
+        facts = {"policies": policies, "credit": learning.credit, "values": learning.values}
+        (folder / LEARNING_FILE).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def read_learning(folder: Path, learning: Learning) -> None:
+    """Load the folder that ``write_learning`` wrote, to its end, into ``learning``."""
     facts = json.loads((folder / LEARNING_FILE).read_text(encoding="utf-8"))
     names = facts["policies"]
     read_policies(folder, {name: learning.policies[name] for name in names})

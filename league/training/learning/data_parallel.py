@@ -8,8 +8,8 @@ With shards the leader also has a complete copy of each policy's weights, which 
 learned than its shard: after an update the weights alone travel, tensor by tensor, and of a checkpoint each process
 writes and reads its part, beside training.
 
-A follower that dies or hangs takes the update with it. Those started here are then ended and replaced, and the update
-is repeated from the newest checkpoint.
+A follower that dies or hangs takes the update with it, or the checkpoint that is being written. Those started here are
+then ended and replaced, and what was learned since the newest whole checkpoint is learned again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.context import RunContext, run_context
 from league.config.load import load_run_config
-from league.training.checkpoints.checkpoint import finish_checkpoint, restore_learning
+from league.training.checkpoints.checkpoint import (
+    finish_checkpoint,
+    finished_iterations,
+    has_checkpoint,
+    restore_learning,
+)
 from league.training.checkpoints.run_state import RunState
 from league.training.interfaces import LearnerLost, LearnResult
 from league.training.learning.heartbeat import Heartbeat, Watch
@@ -198,7 +203,9 @@ class DataParallelLearner:
     ) -> None:
         self._context, self._config, self._run_dir = context, context.config, context.run_dir
         self._state, self._rendezvous, self._followers = state, rendezvous, followers
-        self._submitted: dict[int, tuple[Sequence[Trajectory], Sequence[Evidence]]] = {}
+        self._submitted: dict[int, tuple[Sequence[Trajectory], Sequence[Evidence]]] = {}  # since a whole checkpoint
+        self._learned = state.iteration  # the last iteration that the policies have learned from
+        self._left: dict[str, int] = {}  # each policy's ``resets`` after it
         self._sharded: dict[str, Policy] = {}  # the shards that take the updates, where there are shards
         self.started = False
         self._sent_resets: dict[str, int] = {}  # ``Policy.resets`` when its weights were last broadcast
@@ -216,7 +223,7 @@ class DataParallelLearner:
             self.started = True
 
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
-        """Keep them until ``collect``."""
+        """Keep them until a whole checkpoint has what was learned from them."""
         self._submitted[iteration] = trajectories, evidence
 
     def ready(self, iteration: int) -> bool:
@@ -228,25 +235,56 @@ class DataParallelLearner:
 
         Raises LearnerLost if that cannot be done, or has not helped.
         """
-        submitted, losses = self._submitted.pop(iteration), 0
+        saved, losses = finished_iterations(self._run_dir), 0
+        self._submitted = {number: batch for number, batch in self._submitted.items() if number > saved}
+        if self._left and self._left != self._resets():  # what replaced weights in between cannot be done again
+            self._submitted = {iteration: self._submitted[iteration]}
         while True:
             try:
-                with self._lost_process_fails():
-                    learned = learn(self._config, self._state, *submitted, iteration, self._update)
+                learned = self._learn_until(iteration)
             except LearnerLost:
                 losses += 1
-                if losses == MAX_DEATHS or not self._replace():
+                if losses == MAX_DEATHS or not self._replace(iteration):
                     raise
             else:
                 return learned._replace(metrics=learned.metrics | {"learners/replaced": losses}) if losses else learned
 
-    def _replace(self) -> bool:
-        """Replace the followers, and go back to the newest checkpoint; False if there is none, or they are others'."""
+    def recover(self) -> bool:
+        """See ``Learner``."""
+        iteration = self._state.iteration
+        if self._left != self._resets() or not self._replace(iteration):
+            return False
+        if self._learned < iteration:
+            self._learn_until(iteration)
+        return True
+
+    def _learn_until(self, iteration: int) -> LearnResult:
+        """Learn from all iterations up to one, of which the policies have not learned; return the last one's result."""
+        for number in range(self._learned + 1, iteration + 1):
+            with self._lost_process_fails():
+                learned = learn(self._config, self._state, *self._submitted[number], number, self._update)
+            self._learned = number
+        self._left = self._resets()
+        return learned
+
+    def _resets(self) -> dict[str, int]:
+        return {name: policy.resets for name, policy in self._state.policies.items()}
+
+    def _replace(self, iteration: int) -> bool:
+        """Replace the followers, and go back to the newest checkpoint.
+
+        False if there is none from which ``iteration`` can be learned again, or the followers are others'.
+        """
         with suppress(OSError, RuntimeError):  # then that checkpoint is not there
             finish_checkpoint(self._state)
-        rendezvous = self._followers.restart()
-        if rendezvous is None or not restore_learning(self._run_dir, self._state):
+        saved = finished_iterations(self._run_dir)
+        if not set(range(saved + 1, iteration + 1)) <= self._submitted.keys() or not has_checkpoint(self._run_dir):
             return False
+        rendezvous = self._followers.restart()
+        if rendezvous is None:
+            return False
+        restore_learning(self._run_dir, self._state)
+        self._learned, self._left = saved, {}
         self._rendezvous = rendezvous
         self._sent_resets.clear()
         self.begin()
@@ -262,16 +300,15 @@ class DataParallelLearner:
         """Raise LearnerFailed where torch.distributed loses a process; other errors stay as they are."""
         try:
             yield
-        except LearningError:
+        except (LearningError, LearnerLost):
             raise
         except RuntimeError as error:
-            what = " ".join(
-                [
-                    *self._followers.watch.killed,
-                    f"The processes that take updates together lost contact with one another: {error}",
-                ]
-            )
-            raise learner_failed(what, self._state.iteration, self._run_dir) from error
+            raise self._lost(error) from error
+
+    def _lost(self, error: BaseException) -> LearnerLost:
+        what = f"The processes that take updates together lost contact with one another: {error}"
+        saved = finished_iterations(self._run_dir)
+        return learner_failed(" ".join([*self._followers.watch.killed, what]), saved, self._run_dir)
 
     def _update(self, policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings) -> dict[str, float]:
         """Take an update with all processes; ``policy`` is the run state's."""
@@ -301,16 +338,27 @@ class DataParallelLearner:
         self._sent_resets[policy.name] = policy.resets
 
     def save_parts(self, policy: Policy, sharded: Policy, folder: Path) -> Future[None]:
-        """Let all shards write their parts to a folder, beside training."""
-        self._read_parts(policy, sharded)
-        new_weights = not self.shards_are_new(policy)
-        critic = policy.critic.tensors() if policy.critic is not None else {}
-        its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
-        send_task(self._process_group, SaveTask(policy.name, new_weights, folder.resolve()))
-        if new_weights:
-            _send_weights(self._process_group, sharded, policy)
-            self._sent_resets[policy.name] = policy.resets
-        return self._writer.begin(policy.name, folder, sharded.held() | its_own)
+        """Let all shards write their parts to a folder, beside training; LearnerLost where a process is lost."""
+        with self._lost_process_fails():
+            self._read_parts(policy, sharded)
+            new_weights = not self.shards_are_new(policy)
+            critic = policy.critic.tensors() if policy.critic is not None else {}
+            its_own = {f"critic/{name}": tensor for name, tensor in critic.items()}
+            send_task(self._process_group, SaveTask(policy.name, new_weights, folder.resolve()))
+            if new_weights:
+                _send_weights(self._process_group, sharded, policy)
+                self._sent_resets[policy.name] = policy.resets
+            writing = self._writer.begin(policy.name, folder, sharded.held() | its_own)
+        written: Future[None] = Future()
+
+        def tell(done: Future[None]) -> None:
+            error = done.exception()
+            if isinstance(error, RuntimeError):  # of the messages between processes, not of one's own writing
+                error = self._lost(error)
+            written.set_result(None) if error is None else written.set_exception(error)
+
+        writing.add_done_callback(tell)
+        return written
 
     def gathered(self, sharded: Policy, parts: tuple[str, ...] = ()) -> Iterator[tuple[str, Tensor]]:
         """Yield a policy's state from all shards. Take all of it, or the processes are out of step."""

@@ -43,6 +43,10 @@ class InProcessLearner:
         """Learn from the iteration now."""
         return learn(self._config, self._state, *self._submitted.pop(iteration), iteration)
 
+    def recover(self) -> bool:
+        """Return False: no process writes a checkpoint but this one."""
+        return False
+
 
 def learn(
     config: RunConfig,

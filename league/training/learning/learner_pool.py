@@ -176,6 +176,10 @@ class AsyncLearner:
         self._check()
         return False
 
+    def recover(self) -> bool:
+        """Return False: no process writes a checkpoint but the one that plays."""
+        return False
+
     def collect(self, iteration: int) -> LearnResult:
         """Wait until all have learned from an iteration, and load their policies into the run's state."""
         reports = []

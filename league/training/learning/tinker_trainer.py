@@ -8,6 +8,7 @@ This is how Tinker's own ``forward_backward_custom`` passes back the gradient of
 from __future__ import annotations
 
 import json
+import math
 import threading
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Late
 from functools import partial
+from http.client import HTTPException
 from os import environ
 from pathlib import Path
 from time import monotonic
@@ -27,7 +29,7 @@ from torch import Tensor
 
 from arena.lm.lora import CONFIG_FILE, WEIGHTS_FILE
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, parse_json
 from games.common.seeds import derive_seed
 from league.config.context import RunContext
 from league.population.storage.run_dir import STATE_FOLDER
@@ -43,9 +45,23 @@ PROBE = 5.0  # seconds between two looks at whether a service that does not answ
 HOUR = 3600  # seconds; the service keeps what it exported no shorter
 SERVER_ERROR = 500  # and above: a status of HTTP that may pass
 GONE = 3  # such looks in a row that find nobody
-MOST_BYTES = 1 << 32  # of a downloaded file
+MOST_BYTES = {CONFIG_FILE: 1 << 20, WEIGHTS_FILE: 1 << 32}  # of a downloaded file
+CHUNK = 1 << 20  # bytes of it that are read at once
+LONGEST_PATH = 1000  # characters of a state's address
 # What the client raises for an answer that it cannot use, beside errors of its own.
-ANSWERS_WITH = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, OSError, ImportError, CancelledError)
+ANSWERS_WITH = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    ArithmeticError,
+    OSError,
+    ImportError,
+    CancelledError,
+    MemoryError,
+    HTTPException,
+)
 PREFIX = "base_model.model."  # before the names in PEFT's files
 
 
@@ -92,8 +108,10 @@ class TinkerTrainer:
             grad_clip_norm=max_norm,
         )
         metrics = self._wait(lambda: client.optim_step(params), "take an optimiser step").metrics or {}
-        norms = [value for name, value in metrics.items() if name.partition(":")[0].endswith("grad_norm")]
-        return float(norms[0]) if norms else None
+        norms = [float(value) for name, value in metrics.items() if name.partition(":")[0].endswith("grad_norm")]
+        if norms and not 0.0 <= norms[0] < math.inf:
+            raise self._wrong(f"took a step with a gradient whose norm is {norms[0]:g}")
+        return norms[0] if norms else None
 
     def export(self) -> Mapping[str, Tensor]:
         """See ``Trainer``."""
@@ -109,10 +127,14 @@ class TinkerTrainer:
             if file not in urls:
                 raise self._wrong(f"exported {', '.join(sorted(urls)) or 'nothing'} and no {file}")
         self._check_shape(self._download(urls[CONFIG_FILE], CONFIG_FILE))
+        content = self._download(urls[WEIGHTS_FILE], WEIGHTS_FILE)
         try:
-            weights = load(self._download(urls[WEIGHTS_FILE], WEIGHTS_FILE))
-        except SafetensorError as error:
-            raise self._wrong(f"exported a {WEIGHTS_FILE} that cannot be read ({error})") from error
+            weights = load(content)
+        except (SafetensorError, *ANSWERS_WITH) as error:
+            raise self._wrong(f"exported a {WEIGHTS_FILE} that cannot be read ({_said(error)})") from error
+        spoilt = sorted(name for name, weight in weights.items() if not bool(weight.isfinite().all()))
+        if spoilt:
+            raise self._wrong(f"exported weights that are not finite: {spoilt[0][:200]}")
         return {name.removeprefix(PREFIX): weight for name, weight in weights.items()}
 
     def save(self, name: str) -> str:
@@ -121,6 +143,8 @@ class TinkerTrainer:
         seconds = None if self._settings.days is None else self._settings.days * 24 * HOUR
         saved = self._wait(lambda: client.save_state(name, ttl_seconds=seconds, overwrite=True), "save its state")
         path = str(saved.path)
+        if not path.isprintable() or not 0 < len(path) <= LONGEST_PATH:
+            raise self._wrong(f"says that its state is at {path[:80]!r}, which is no address")
         if path not in (kept := self._kept()):
             self._write_kept([*kept, path])
         return path
@@ -176,7 +200,8 @@ class TinkerTrainer:
         return self._client
 
     def _check_base(self) -> None:
-        told = self._client.get_info().model_data.model_name
+        client = self._client
+        told = self._wait(lambda: _Thread(lambda: client.get_info().model_data.model_name), "name its base")
         if told != self._base:
             raise UsageError(
                 f"The service at {self._place} trains {told}, but the run needs {self._base}. Set "
@@ -213,7 +238,7 @@ class TinkerTrainer:
                 return True
         except urllib.error.HTTPError:
             return True
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             return isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError)
 
     def _wait(self, ask: Callable[[], Any], what: str) -> Any:
@@ -243,9 +268,8 @@ class TinkerTrainer:
         except (TinkerError, *ANSWERS_WITH) as error:
             if isinstance(error, LearnerLost):
                 raise
-            said = " ".join(str(error).split())[:300] or type(error).__name__
             raise LearnerLost(
-                f"The trainer at {self._place} should {what} for policy {self._policy!r}, but answered: {said}"
+                f"The trainer at {self._place} should {what} for policy {self._policy!r}, but answered: {_said(error)}"
             ) from error
 
     def _wrong(self, what: str) -> LearnerLost:
@@ -259,8 +283,11 @@ class TinkerTrainer:
         for told, asked in zip(output.loss_fn_outputs, replies, strict=True):
             if "logprobs" not in told:
                 raise self._wrong(f"scored a reply without log-probs ({', '.join(sorted(told)) or 'nothing'})")
-            row = told["logprobs"].to_torch().float().flatten()
             expected = len(asked.prompt) + len(asked.reply) - 1
+            try:
+                row = told["logprobs"].to_torch().float().flatten()
+            except ANSWERS_WITH as error:
+                raise self._wrong(f"scored a text of {expected} tokens in no readable way ({_said(error)})") from error
             if len(row) != expected:
                 raise self._wrong(f"scored {len(row)} tokens of a text of {expected}")
             row = row[len(asked.prompt) - 1 :]
@@ -273,28 +300,37 @@ class TinkerTrainer:
         """Return a file of the service, of bounded size."""
         if not url.startswith(("http://", "https://")):
             raise self._wrong(f"says that {file} is at {url[:80]!r}, which is not a web address")
+        content, most, end = bytearray(), MOST_BYTES[file], monotonic() + self._settings.seconds
         try:
             with urllib.request.urlopen(url, timeout=self._settings.seconds) as answer:
-                content: bytes = answer.read(MOST_BYTES + 1)
-        except (OSError, ValueError) as error:
-            raise self._wrong(f"did not give {file} ({error})") from error
-        if len(content) > MOST_BYTES:
-            raise self._wrong(f"gave a {file} of more than {MOST_BYTES >> 30} GiB")
-        return content
+                while piece := answer.read1(CHUNK):
+                    content += piece
+                    if len(content) > most:
+                        raise self._wrong(f"gave a {file} of more than {most >> 20} MiB")
+                    if monotonic() > end:
+                        raise self._wrong(f"did not give all of {file} within {self._settings.seconds:g} seconds")
+            return bytes(content)
+        except (OSError, ValueError, HTTPException, MemoryError) as error:
+            raise self._wrong(f"did not give {file} ({_said(error)})") from error
 
     def _check_shape(self, content: bytes) -> None:
         """Refuse an adapter that is scaled in another way than the one that plays."""
         try:
-            config = json.loads(content)
+            config = parse_json(content.decode())
             rank, alpha = int(config["r"]), float(config["lora_alpha"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._wrong(f"exported a {CONFIG_FILE} that does not describe an adapter ({error!r})") from error
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise self._wrong(f"exported a {CONFIG_FILE} that does not describe an adapter ({_said(error)})") from error
         if (rank, alpha) != (self._shape.rank, self._shape.alpha):
             raise UsageError(
                 f"The trainer at {self._place} has an adapter of rank {rank} and alpha {alpha:g}, but policies."
                 f"{self._policy} plays rank {self._shape.rank} and alpha {self._shape.alpha:g}. Set policies."
                 f"{self._policy}.rank = {rank} and policies.{self._policy}.alpha = {alpha:g}."
             )
+
+
+def _said(error: BaseException) -> str:
+    """Return what an error says, in one line of bounded length."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 class _Thread:

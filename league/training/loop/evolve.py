@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +20,9 @@ from torch import Tensor
 
 from games.common import plugins
 from games.common.errors import UsageError
-from games.common.files import atomic_write, sync_folder, sync_tree
+from games.common.files import atomic_write, link, sync_folder, sync_tree
 from league.config import ModelConfig, RunConfig
+from league.config.checks.config import check_exploiters_learn
 from league.config.context import RunContext, run_context
 from league.config.load import load_run_config, write_run_config
 from league.population.models.base_model import base_name
@@ -94,6 +95,7 @@ def evolve(
         settings = [*overrides, f"iterations={done + (iterations or max(done, 1))}"]
         named = with_lasting_names(load_run_config(source, settings))
         new = with_lasting_judge(with_lasting_teachers(run_context(named, run_dir)))
+        check_exploiters_learn(new.config, new.roles)
         _check_weights_fit(old, new)
         changed = new.config.imitation.weight and new.config.imitation != old.config.imitation
         imitated = matches_to_imitate(new) if changed else []
@@ -150,16 +152,10 @@ def _copy_below(source: Path, target: Path, left_out: Sequence[str], may_share: 
         if path.is_dir():
             copy.mkdir()
             _copy_below(path, copy, left_out, may_share or any(map(path.match, _SHARED)))
-        elif not (may_share and _linked(path, copy)):
+        elif may_share:
+            link(path, copy)
+        else:
             shutil.copy2(path, copy)
-
-
-def _linked(path: Path, target: Path) -> bool:
-    """Hard-link a file; return whether the file system allowed it."""
-    with suppress(OSError):
-        os.link(path, target)
-        return True
-    return False
 
 
 def _check_weights_fit(old: RunContext, new: RunContext) -> None:

@@ -10,7 +10,7 @@ update_policies (``league.training.learning.learner``), in this process or in ot
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -28,7 +28,13 @@ from league.training.board.loggers import Loggers
 from league.training.board.observer import Record
 from league.training.board.observers import observe
 from league.training.board.observers.conduct import observe_conduct
-from league.training.checkpoints.checkpoint import finish_checkpoint, publish, save_checkpoint, write_results
+from league.training.checkpoints.checkpoint import (
+    finish_checkpoint,
+    publish,
+    save_checkpoint,
+    write_checkpoint,
+    write_results,
+)
 from league.training.checkpoints.played import PlayedMatches
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.branched import with_forks
@@ -38,9 +44,10 @@ from league.training.evidence.shaping import with_shaping
 from league.training.evidence.source import AfterPlay
 from league.training.evidence.sources import evidence_from_play
 from league.training.evidence.teachers import Teachers
-from league.training.interfaces import Learner, LearnResult, RolloutBackend
+from league.training.interfaces import Learner, LearnerLost, LearnResult, RolloutBackend
 from league.training.learning.iteration import learning_now
 from league.training.learning.learner import InProcessLearner
+from league.training.learning.learner_pool import MAX_DEATHS
 from league.training.learning.starts import with_starts
 from league.training.loop.failures import stop_if_going_wrong
 from league.training.loop.interrupt import StopRequest
@@ -86,7 +93,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         if stops:
             break
     league.finish_board()
-    finish_checkpoint(state)
+    league.finish_checkpoint()
     publish(context.run_dir, state)
     return state.iteration >= context.config.iterations
 
@@ -345,7 +352,34 @@ class League:
             write_results(self.context.run_dir, self.state)
             return
         forget = partial(self._played.forget, self.state.iteration)
-        save_checkpoint(self.context.run_dir, self.state, self.config.kept_checkpoints, forget)
+        self._save(partial(save_checkpoint, self.context.run_dir, self.state, self.config.kept_checkpoints, forget))
+
+    def finish_checkpoint(self) -> None:
+        """Wait for the checkpoint that is written beside training, the last one."""
+        state, forget = self.state, partial(self._played.forget, self.state.iteration)
+        given_up = False
+
+        def finish() -> None:
+            nonlocal given_up
+            if given_up:
+                write_checkpoint(self.context.run_dir, state, self.config.kept_checkpoints, forget, results=False)
+            given_up = True
+            finish_checkpoint(state)
+
+        self._save(finish)
+
+    def _save(self, save: Callable[[], None]) -> None:
+        """Save; where a process that writes is lost, the learner replaces it and this is done again."""
+        losses = 0
+        while True:
+            try:
+                save()
+            except LearnerLost:
+                losses += 1
+                if losses == MAX_DEATHS or not self.learner.recover():
+                    raise
+            else:
+                return
 
     @counts_as("watch")
     def _frozen(self, record: Record | None) -> Frozen | None:

@@ -8,7 +8,6 @@ their published copy, policy tables from snapshots, learners' files from the che
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from games.common import plugins
 from games.common.errors import DamagedFile, UsageError
-from games.common.files import atomic_write, sync_folder
+from games.common.files import atomic_write, link, sync_folder
 from games.common.sealed_json import read_sealed
 from league.population.evaluation.policy_tables import IF_DAMAGED
 from league.population.results import journal
@@ -257,7 +256,7 @@ def _rewrite_record(folder: Path, record: Checkpoint, aside: _SetAside) -> None:
     partial.mkdir()
     for path in folder.iterdir():
         if path.name not in (STATE_FILE, MANIFEST_FILE):
-            os.link(path, partial / path.name)
+            link(path, partial / path.name)
     write_record(partial, record)
     aside.move(folder, "the checkpoint before the files outside it were rebuilt")
     partial.rename(folder)

@@ -19,6 +19,7 @@ from games.aliases import short_metric
 from games.common.errors import UsageError
 from games.common.files import atomic_write, remove_leftovers
 from league.config import RunConfig
+from league.config.checks.config import check_exploiters_learn
 from league.config.context import RunContext, run_context
 from league.config.load import CONFIG_FILE, load_run_config, write_run_config
 from league.population.players.engines import Engines
@@ -42,7 +43,7 @@ from league.training.evidence.teacher_names import with_lasting_judge, with_last
 from league.training.evidence.teachers import Teachers
 from league.training.interfaces import Deployment, LearnerFailed, LearnerLost
 from league.training.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
-from league.training.learning.learner_process import FAILED_BATCH_FILE
+from league.training.learning.learner_process import FAILED_BATCH_FILE, learners_of
 from league.training.learning.policies import policies_for_resume, start_policies
 from league.training.learning.starts import first_starts
 from league.training.loop.failures import (
@@ -92,6 +93,7 @@ def train(
     """
     RULES[config.credit.rule]
     context = run_context(with_lasting_names(config), run_dir)  # a fixed role has its player's name, so names first
+    check_exploiters_learn(context.config, context.roles)
     check_exact(context)
     context = with_lasting_judge(with_lasting_teachers(context))
     with Engines() as engines:
@@ -152,8 +154,10 @@ def resume(
         session.open_loggers()
         check_initial_weights(context)
         policies = policies_for_resume(session.context)
-        for policy in policies.values():  # shards will hold what optimisers keep
-            policy.plays = session.context.config.optimizer.sharded and not cluster
+        apart = learners_of(context) if cluster else {}
+        learned_elsewhere = {name for names in apart.values() for name in names}
+        for name, policy in policies.items():  # shards, or learners on a cluster, will hold what optimisers keep
+            policy.plays = name in learned_elsewhere if cluster else session.context.config.optimizer.sharded
         state = load_checkpoint(session.context.config, run_dir, policies)
         check_cards(context.roles, state.population.all())
         return session.run(state)

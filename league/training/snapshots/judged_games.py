@@ -94,8 +94,9 @@ def sentence(context: RunContext, state: RunState) -> str:
         if kind is not Fitness.FIT
     }
     why = "".join(f"; {kind}: {', '.join(games)}" for kind, games in unfit.items() if games)
+    fully = " in full" if context.config.curriculum.kept else ""
     return (
-        f"Iteration {state.iteration}: {len(judged.active)} of {len(context.specs)} games are trained{why}. "
+        f"Iteration {state.iteration}: {len(judged.active)} of {len(context.specs)} games are trained{fully}{why}. "
         f"Matches that judge games: {judged.matches:,} of {_bound(context.config, context.roles):,}."
     )
 

@@ -241,6 +241,33 @@ def test_a_copy_with_other_weights_leaves_the_original_alone(lm, tmp_path):
     assert not torch.allclose(other.run(chunk, 1).logits, lm.run(chunk, 1).logits)
 
 
+def test_a_model_with_other_weights_shares_none_of_its_parts(lm, tmp_path):
+    """Neither tensors, hooks nor configurations: what is done to one is not done to the other. Tied weights stay so."""
+    lm.save(tmp_path)
+    other = lm.with_weights(tmp_path)
+    storages = [{t.data_ptr() for t in (*m.model.parameters(), *m.model.buffers())} for m in (lm, other)]
+    assert len(storages[0]) == len(storages[1]) == len({*storages[0], *storages[1]}) / 2
+    parts = [{id(module) for module in m.model.modules()} for m in (lm, other)]
+    assert len(parts[0]) == len(parts[1]) == len({*parts[0], *parts[1]}) / 2
+    assert list(dict(other.model.named_modules())) == list(dict(lm.model.named_modules()))
+    assert other.model.get_output_embeddings().weight is other.model.get_input_embeddings().weight
+    other.model.model.layers[0].register_forward_hook(lambda *_: pytest.fail("this layer is the other model's"))
+    other.model.config.use_cache = not lm.model.config.use_cache
+    assert other.model.config is other.model.model.config
+    assert lm.model.config.use_cache != other.model.config.use_cache
+    lm.model(torch.tensor([[5, 6, 7]]))
+    with pytest.raises(pytest.fail.Exception):
+        other.model(torch.tensor([[5, 6, 7]]))
+
+
+def test_models_of_one_tokenizer_build_a_trie_once(lm, tmp_path):
+    lm.save(tmp_path)
+    trie = lm.trie(LEGAL[0])
+    assert lm.with_weights(tmp_path).trie(LEGAL[0]) is trie
+    assert lm.copy().trie(LEGAL[0]) is trie
+    assert pocket(seed=5).trie(LEGAL[0]) is not trie
+
+
 def test_a_tokenizer_that_cannot_end_a_reply_is_refused(lm):
     tokenizer = type(lm.tokenizer)(tokenizer_object=small_tokenizer()._tokenizer, pad_token=END)
     with pytest.raises(UsageError, match="no end-of-sequence token"):

@@ -87,7 +87,7 @@ def _compare(lm, chunk, keep):
     torch.testing.assert_close(logits[at_tokens], expected[at_tokens].float(), rtol=1e-5, atol=1e-5)
     for gradient, one in zip(gradients, expected_gradients, strict=True):
         assert gradient is not None
-        assert (gradient - one).norm() < 1e-5 * one.norm() + 1e-6  # some are 0
+        assert (gradient - one).norm() < 1e-5 * one.norm() + 3e-6  # some are 0
     with torch.inference_mode():
         assert torch.equal(lm.run(chunk, keep).logits, logits)
 

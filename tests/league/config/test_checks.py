@@ -3,10 +3,13 @@
 import pytest
 
 from games.common.errors import UsageError
-from league.config.load import load
+from league.config.checks.config import check_exploiters_learn
+from league.config.load import load, run_roles
 
 GROUPS = "matchmaking.group_size=8"
 TWO = ("roles.policy.kuhn_poker/first=a", "roles.policy.kuhn_poker/second=b")
+
+PROBE, PARTNER = "policies.probe.league_role=main_exploiter", "policies.ann.league_role=partner"
 
 
 @pytest.fixture
@@ -131,6 +134,38 @@ def test_good_configurations_are_accepted(config, overrides):
     load(config, overrides)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([PROBE, "exploiters.share=0"], r"share = 0 gives probe no match .* untrained. Set it to 0.032 or more, or"),
+        ([PROBE, "exploiters.share=0.031"], "share = 0.031 gives probe no match"),
+        ([PROBE, GROUPS, "exploiters.share=0.24"], "gives probe no match .* Set it to 0.25 or more"),
+        ([PROBE, "matchmaking.group_size=64"], "gives probe no match .* Play more matches in a game, or leave probe"),
+        ([PARTNER, "exploiters.share=0.015"], "gives ann no match .* Set it to 0.016 or more"),
+    ],
+)
+def test_a_run_does_not_begin_where_an_exploiter_or_partner_gets_no_match(config, overrides, message):
+    """The draw gives an exploiter whole deals, with it in each seat, and a partner single matches."""
+    refused = load(config, overrides)  # a run that has begun so can still be read
+    with pytest.raises(UsageError, match=message):
+        check_exploiters_learn(refused, run_roles(refused))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [PROBE, "exploiters.share=0.032"],
+        [PROBE, "exploiters.share=0", "policies.probe.frozen=true"],
+        [PARTNER, "exploiters.share=0.016"],
+        [PROBE, "exploiters.share=0.01", "games.leduc_poker.matches=200"],
+        ["exploiters.share=0"],
+    ],
+)
+def test_a_run_begins_where_each_exploiter_and_partner_learns_in_some_game(config, overrides):
+    accepted = load(config, overrides)
+    check_exploiters_learn(accepted, run_roles(accepted))
+
+
 SHARDED = ["optimizer.processes=2", "optimizer.sharded=true"]
 
 
@@ -150,3 +185,14 @@ def test_a_potential_is_refused_with_a_discount():
     check = [*settings, "beliefs.gain.potential=true", "credit.reinforce.gamma=0.9"]
     with pytest.raises(UsageError, match=r"credit.reinforce.gamma = 0.9 of .* and beliefs.gain.potential"):
         load("pocket-returns", check)
+
+
+def test_a_curve_of_exploitability_that_could_not_be_drawn_is_refused(monkeypatch):
+    """Without numba; and where OpenSpiel's text is not that of the published game."""
+    every = "evaluation.large_every=3"
+    monkeypatch.setattr("league.theory.public.dark_boards.passes", None)
+    with pytest.raises(UsageError, match=r"large_every = 3 asks for .* phantom_ttt\. .* need numba, .*large_every = 0"):
+        load("pocket", [every], games=["phantom_ttt"])
+    load("pocket", games=["phantom_ttt"])
+    load("pocket", [every, "evaluation.exact=false"], games=["phantom_ttt"])
+    load("pocket", [every], games=["kuhn_poker", "liars_dice"])

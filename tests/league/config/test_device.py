@@ -2,7 +2,7 @@
 
 import pytest
 
-from arena.gpus import Gpu, least
+from arena.gpus import Gpu, least, multiplies_bfloat16
 from arena.process import available_cores
 from league.config import RunConfig
 from league.config.load import chosen, load, sentence, to_toml
@@ -24,27 +24,60 @@ def taken(settings, gpu):
     return found.model.device, found.optimizer.micro_batch_tokens
 
 
+@pytest.fixture(params=[True, False], ids=["bfloat16", "float32"])
+def processor(request, monkeypatch):
+    """Return the type for a processor that multiplies in bfloat16, and for one that does not."""
+    monkeypatch.setattr("league.config.load.multiplies_bfloat16", lambda: request.param)
+    return "bfloat16" if request.param else "float32"
+
+
 @pytest.mark.parametrize("preset", ["smol", "smol-free"])
-def test_without_a_gpu_the_small_presets_are_what_they_were(preset, monkeypatch):
+def test_without_a_gpu_the_small_presets_take_what_the_processor_multiplies(preset, processor, monkeypatch):
     monkeypatch.setattr("league.config.load.find_gpu", lambda: None)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     sentences = []
     run = load(preset, tell=sentences.append)
-    assert (run.model.device, run.model.dtype, run.threads) == ("cpu", "float32", 0)
+    processor = "float32" if preset == "smol-free" else processor  # masked replies alone have passes for it
+    assert (run.model.device, run.model.dtype, run.threads) == ("cpu", processor, 0)
     assert run.optimizer.micro_batch_tokens == 1024
     (sentence,) = sentences
-    assert sentence.startswith("Chosen for this machine (no GPU was found): device cpu, float32, ")
+    assert sentence.startswith(f"Chosen for this machine (no GPU was found): device cpu, {processor}, ")
     assert sentence.endswith(", 1,024 tokens in a pass of an update.")
     assert "auto" not in to_toml(run)  # a run keeps what it was started with
 
 
 @pytest.mark.parametrize("preset", ["smol", "smol-free"])
-def test_with_a_gpu_the_small_presets_take_it_and_its_type(preset, monkeypatch):
+def test_with_a_gpu_the_small_presets_take_it_and_its_type(preset, processor, monkeypatch):
     monkeypatch.setattr("league.config.load.find_gpu", lambda: SMALL)
     run = load(preset)
     assert (run.model.device, run.model.dtype) == ("cuda", "bfloat16")
     assert load(preset, ["model.dtype=float32"]).model.dtype == "float32"
-    assert load(preset, ["model.device=cpu"]).model.dtype == "float32"
+    assert load(preset, ["model.device=cpu"]).model.dtype == (processor if preset == "smol" else "float32")
+
+
+@pytest.mark.parametrize(
+    "change", ["policies.main.weights=full", "model.source=pocket", "policies.other.league_role=main_exploiter"]
+)
+def test_weights_that_are_not_all_under_adapters_stay_in_single_precision(change, monkeypatch):
+    """A step in bfloat16 would be lost in rounding, or its logits be."""
+    monkeypatch.setattr("league.config.load.find_gpu", lambda: None)
+    monkeypatch.setattr("league.config.load.multiplies_bfloat16", lambda: True)
+    assert load("smol", [change]).model.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ("flags\t\t: fpu avx512_bf16 avx512vl\n", True),
+        ("model name : X\nflags\t: amx_bf16 fpu\n", True),
+        ("flags\t\t: fpu avx512f avx512_bf16_other\nbugs\t: avx512_bf16\n", False),
+    ],
+)
+def test_a_processor_says_whether_it_multiplies_bfloat16(facts, expected, tmp_path):
+    path = tmp_path / "cpuinfo"
+    path.write_text(facts)
+    assert multiplies_bfloat16(path) is expected
+    assert not multiplies_bfloat16(tmp_path / "none")
 
 
 def test_presets_for_gpus_take_one_and_fit_their_passes_to_it(monkeypatch):

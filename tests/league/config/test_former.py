@@ -54,6 +54,13 @@ def test_a_stored_value_that_cannot_be_had_any_more_is_refused(stored, key):
         load_run_config(stored(f"[{table}]\n{name} = 0.6"))
 
 
+def test_a_stored_curriculum_trains_only_the_games_that_it_draws(stored):
+    """Games that are not drawn keep a share today; a run from before that goes on without, and with its own bar."""
+    before = load_run_config(stored("[curriculum]\nmatches = 16\nbetter = 0.1")).curriculum
+    assert (before.kept, before.better) == (0.0, 0.1)
+    assert load_run_config(stored("[curriculum]\nmatches = 16\nkept = 0.5")).curriculum.kept == 0.5, "written today"
+
+
 def test_nothing_else_changes():
     data = {"games": {"kuhn_poker": {}}, "alarms": {"warmup": 3}, "objective": 5}
     assert from_stored(data) == data

@@ -7,7 +7,7 @@ import pytest
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
-from league.lab.comparisons.adaptation import ROUNDS, adaptation
+from league.lab.comparisons.adaptation import ROUNDS, AdaptationMatches, adaptation
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 
@@ -20,7 +20,10 @@ def curve(player, stranger, game=GAME, rounds=ROUNDS, **settings):
     spec = make_game(game).spec
     with Engines() as engines:
         resolved = [resolve(text, spec, engines) for text in (player, stranger)]
-        return {row.rounds: row for row in adaptation(*resolved, rounds, **{"matches": MATCHES, **settings})}
+        return {
+            row.rounds: row
+            for row in adaptation(*resolved, AdaptationMatches(rounds, **{"matches": MATCHES, **settings}))
+        }
 
 
 def test_the_bayesian_of_six_codes_is_right_after_k_rounds_with_probability_1_less_3_to_the_minus_k():

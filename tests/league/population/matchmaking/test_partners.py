@@ -100,6 +100,13 @@ def test_partners_that_cannot_be_are_refused(settings: dict[str, object], messag
         check_config(config, run_roles(config))
 
 
+def test_a_run_in_which_a_partner_gets_no_match_does_not_begin(tmp_path) -> None:
+    (tmp_path / "config.toml").write_text(TINY + 'policies.ann.league_role = "partner"\nexploiters.share = 0.0\n')
+    with pytest.raises(UsageError, match="gives ann no match to learn from"):
+        train(load(str(tmp_path / "config.toml")), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.thorough
 def test_a_run_grows_partners_and_nobody_meets_those_that_are_held_out(tmp_path) -> None:
     """Partners are frozen when main is, before it, so that it can be rated with strangers of its own age."""

@@ -70,6 +70,15 @@ def test_joint_psro_meets_the_others_of_a_line_up_and_only_those_that_go_with_th
     assert {match.players[:2] for match in matches if match.trained[2]} == {("a-0", "b-0")}
 
 
+def test_an_exploiter_without_a_deal_leaves_the_game_to_the_main_policies_and_alone_it_leaves_it_out() -> None:
+    """With ``alternate`` an exploiter may learn alone: a game too small for its share is then not played."""
+    few = {"exploiters": ExploitersConfig(share=0.02), "exploiting": {"probe": "main_exploiter"}, "matches": 60}
+    config = MatchmakingConfig(self_play=1.0, fictitious=0.0)
+    assert {match.rule for match in draw(3, config=config, **few)} == {"self_play"}
+    assert draw(3, config=config, learning=(), **few) == []
+    assert len(draw(3, config=config, learning=(), **{**few, "matches": 100})) == 2
+
+
 def test_exploiters_have_their_share_and_take_every_seat() -> None:
     config = MatchmakingConfig(self_play=0.5, fictitious=0.5, group_size=2)
     kinds: dict[str, Kind] = {"probe": "main_exploiter", "rover": "league_exploiter"}

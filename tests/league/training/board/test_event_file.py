@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from league.training.board.event_file import EventFile, _masked_checksum
@@ -13,6 +14,14 @@ def test_the_checksum_is_crc_32c():
     """Of the digits 1 to 9 it is E3069283 (RFC 3720's polynomial); records hold it turned by 15 bits and shifted."""
     crc = 0xE3069283
     assert _masked_checksum(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 509, 16_383, 16_384, 16_385, 16_899, 70_003])
+def test_the_checksum_of_a_picture_is_tensorboards(size: int):
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    data = np.random.default_rng(size).bytes(size)  # whole lanes, and some bytes more
+    assert _masked_checksum(data) == masked_crc32c(data)
 
 
 def test_tensorboard_reads_what_was_written(tmp_path):

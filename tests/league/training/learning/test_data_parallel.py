@@ -1,5 +1,6 @@
 """Runs whose updates two processes take equal the run of one process: as copies, as shards, and under torchrun."""
 
+import json
 import os
 import shutil
 import signal
@@ -119,6 +120,46 @@ def test_a_kill_while_parts_are_written_leaves_the_checkpoint_before_it(tmp_path
     assert sorted(path.name for path in (run / "state").glob("iteration-*"))[-1] == "iteration-000001"
     league("train", "--resume", "--run-dir", run)
     assert_same(tensors(run), alone)
+
+
+# The leader kills its follower while both write their parts of the checkpoint after an iteration.
+LOST = """
+import multiprocessing, sys
+from pathlib import Path
+from torch.distributed.checkpoint import HuggingFaceStorageWriter as Writer
+
+write, lost = Writer.write_data, sys.argv.pop(1)
+
+def losing(self, *plan):
+    if f"iteration-{lost}" in str(self.path) and (followers := multiprocessing.active_children()):
+        globals()["lost"] = "none"
+        for follower in followers:
+            follower.kill()
+            follower.join()
+    return write(self, *plan)
+
+Writer.write_data = losing
+from league.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.thorough
+def test_a_run_goes_on_by_itself_when_a_process_dies_over_a_checkpoint(tmp_path):
+    """In the midst of a run, where the next update notices; over several iterations; and over the last checkpoint."""
+    alone = train(tmp_path, "alone", *WEIGHTS["full"], "iterations=4", "snapshot_every=4")
+    for lost, every in (("000002", 1), ("000003", 3), ("000004", 1)):
+        run = tmp_path / f"lost-{lost}"
+        options = [*WEIGHTS["full"], *TWO, *SHARDS, "iterations=4", f"checkpoint_every={every}", "snapshot_every=4"]
+        words = [w for option in options for w in ("--set", option)]
+        league("train", tmp_path / "tiny.toml", "--run-dir", run, *words, launcher=(sys.executable, "-c", LOST, lost))
+        assert_same(tensors(run), alone)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        assert [line.get("learners/replaced", 0) for line in lines[1:]] == [
+            lost == f"00000{n - 1}" for n in range(1, 5)
+        ]
+        journal = [json.loads(line)[0] for line in (run / "state/journal.jsonl").read_text().splitlines()]
+        assert journal == [0, 1, 2, 3, 4], "each iteration's results once"
 
 
 @pytest.mark.thorough

@@ -77,6 +77,10 @@ def test_exploiters_join_a_population(source, tmp_path):
             ['roles.player={"kuhn_poker/first"="random", "kuhn_poker/second"="random"}'],
             "gives away every role of kuhn_poker",
         ),
+        (
+            ["policies.probe.league_role=main_exploiter", "exploiters.share=0"],
+            "gives probe no match to learn from",
+        ),
     ],
 )
 def test_what_the_weights_cannot_follow_is_refused(source, tmp_path, capsys, settings, sentence):

@@ -23,7 +23,7 @@ HARD, EASY = "sums(digits=9,base=5)", "sums(digits=1,base=2)"
 SETTINGS = """
 games."sums(digits=9,base=5)".matches = 32
 games."sums(digits=1,base=2)".matches = 32
-curriculum = { matches = 16 }
+curriculum = { matches = 16, better = 0.0 }
 """
 
 
@@ -46,9 +46,9 @@ def test_what_is_impossible_gives_its_matches_to_the_others(whole):
     assert lines[0][f"{HARD}/curriculum/active"] == 0.0
     assert lines[0][f"{HARD}/curriculum/better"] <= 0.1
     for line in lines[1:3]:
-        active = {game for game in ("kuhn_poker", EASY) if f"{game}/matches" in line}
-        assert f"{HARD}/matches" not in line
-        assert sum(line[f"{game}/matches"] for game in active) == 128, "as many matches as all games have"
+        matches = {game: line[f"{game}/matches"] for game in ("kuhn_poker", EASY, HARD)}
+        assert matches[HARD] == 8, "a quarter of its own"
+        assert sum(matches.values()) == 128, "as many matches as all games have"
     judged = verified_record(newest_checkpoint(whole)).judged
     assert judged.fitness[HARD] == "impossible"
 

@@ -6,10 +6,12 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from arena.records import MatchRequest, Start
+from arena.replays import load_episodes
 from arena.samplers.scripted import Random
 from arena.scheduler import play
 from arena.submatches import task_start
 from games.registry import make_game
+from games.tasks.challenges import accepts, admit_challenge
 from games.tasks.proposers.rewards import similarity
 from league import load_config, open_run, resume, train
 from league.training.board.metrics_log import read_metrics
@@ -187,3 +189,39 @@ def test_a_run_plays_the_bugs_that_its_repairs_left(tmp_path):
     assert left
     assert {one.parent for one in left} <= {one.name for one in starts}
     assert any(one.plays for one in left)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("author", ["good", "poor"])
+def test_a_run_of_challenges_keeps_those_that_the_filter_admits_and_tries_each(tmp_path, author):
+    """Self-Challenging: a verifier that accepts everything opens no task; each other one is tried by the solver."""
+    game, solved = "challenge(attempts=4)", "find_number"
+    settings = SETTINGS[: SETTINGS.index("[games]")] + SETTINGS[SETTINGS.index("[matchmaking]") :]
+    settings = settings.replace(f'rules = {{ "{WRITER}/proposer" = "rae" }}', "")
+    (tmp_path / "run.toml").write_text(
+        f"episodes_kept = 32\ngames = {{ '{game}' = {{ matches = 8 }}, {solved} = {{ matches = 8 }} }}\n"
+        f"roles = {{ max_reply_tokens = 6, player = {{ '{game}/challenger' = 'scripted:{author}' }} }}\n{settings}"
+    )
+    train(
+        load_config(tmp_path / "run.toml", "cold_start.steps=2", "iterations=2", "snapshot_every=2"), tmp_path / "run"
+    )
+    with StartPool(tmp_path / "run" / POOL_FILE, reads=True) as pool:
+        tasks, writers = pool.starts(solved), {one.name for one in pool.starts(game)}
+    written = {one.start.task: one for one in tasks if one.author == f"scripted:{author}"}
+    lines = list(read_metrics(tmp_path / "run"))[-2:]
+    assert [line[f"{game}/tasks/written"] for line in lines] == [16, 16]
+    assert {line[f"{game}/tasks/invalid"] for line in lines} == {0.0 if author == "good" else 1.0}
+    assert (len(written) > 8) == (author == "good")
+    for task, one in written.items():
+        assert admit_challenge(task).text() == task
+        assert one.parent in writers
+        assert one.plays % 4 == 0 < one.plays
+    [kept] = (tmp_path / "run" / "episodes").glob("*.jsonl")
+    matches = [one for one in load_episodes(kept) if one.request.game == game]
+    assert len(matches) == 8
+    for match in matches:
+        assert match.returns == ((0.0,) if author == "good" else (-1.0,)), "nobody solves them yet; invalid is worse"
+        assert len(match.children) == (8 if author == "good" else 0)
+        for child in match.children:
+            numbers = [turn.action for turn in child.turns if turn.action]
+            assert child.returns == (float(any(accepts(admit_challenge(child.request.task), int(n)) for n in numbers)),)
