@@ -2,11 +2,11 @@
 
     python -m benchmarks.studies.self_play.generations generations [--seeds 0 1 2 3 4] [--keep DIR] [--json]
 
-A generation is a population that is bred (population-based training, two steps of it), and is worth what its best member
-is; the next one begins from its members' distilled mixtures. The lifetime is one run from the same weights. Games,
-models, the rule of which games are trained and the figure are those of the study `curriculum`. All matches count, those
-too that judge games, that compare members, and that a distilled model imitates: the lifetime trains with as many more.
-With --keep, an interrupted measurement continues.
+A generation is a population that is bred (population-based training, two steps of it), and is worth what its best
+member is; the next one begins from its members' distilled mixtures. The lifetime is one run from the same weights.
+Games and models, the rule of which games are trained and the figure are those of the study `curriculum`. All matches
+count, those too that judge games, that compare members, and that a distilled model imitates: the lifetime trains with
+as many more. With --keep, an interrupted measurement continues.
 
     python -m benchmarks.studies.self_play.generations --draw
 
