@@ -51,6 +51,7 @@ BREEDING = (
     "distil.steps=50",
 )
 BRED, ALONE = "three generations", "one lifetime"
+LABELS = {BRED: "bred", ALONE: "alone"}  # in the picture
 
 
 def bred_settings() -> RunConfig:
@@ -156,8 +157,8 @@ def draw(path: Path = PICTURE) -> None:
         for name in (*(f"percentile_{p}" for p in PERCENTILES), "mean"):
             title = f"{name.removeprefix('percentile_')}th percentile" if name != "mean" else "mean over games"
             values = [fmean([run[name] for run in runs]) for runs in by_third]
-            panels.setdefault(title, []).append(Curve(condition["name"], thirds, values))
-    draw_curves("Share of what can be had in eight games, after each third of the matches", panels).savefig(path)
+            panels.setdefault(title, []).append(Curve(LABELS[condition["name"]], thirds, values))
+    draw_curves("Share of what can be had, by third of the matches", panels).savefig(path)
 
 
 def main() -> None:
