@@ -2,11 +2,11 @@
 
     python -m benchmarks.studies.self_play.generations generations [--seeds 0 1 2 3 4] [--keep DIR] [--json]
 
-A generation is a population that is bred (population-based training, two steps of it), and is worth what its best member
-is; the next one begins from its members' distilled mixtures. The lifetime is one run from the same weights. Games,
-models, the rule of which games are trained and the figure are those of the study `curriculum`. All matches count, those
-too that judge games, that compare members, and that a distilled model imitates: the lifetime trains with as many more.
-With --keep, an interrupted measurement continues.
+A generation is a population that is bred (population-based training, two steps of it), and is worth what its best
+member is; the next one begins from its members' distilled mixtures. The lifetime is one run from the same weights.
+Games and models, the rule of which games are trained and the figure are those of the study `curriculum`. All matches
+count, those too that judge games, that compare members, and that a distilled model imitates: the lifetime trains with
+as many more. With --keep, an interrupted measurement continues.
 
     python -m benchmarks.studies.self_play.generations --draw
 
@@ -51,6 +51,7 @@ BREEDING = (
     "distil.steps=50",
 )
 BRED, ALONE = "three generations", "one lifetime"
+LABELS = {BRED: "bred", ALONE: "alone"}  # in the picture
 
 
 def bred_settings() -> RunConfig:
@@ -156,8 +157,8 @@ def draw(path: Path = PICTURE) -> None:
         for name in (*(f"percentile_{p}" for p in PERCENTILES), "mean"):
             title = f"{name.removeprefix('percentile_')}th percentile" if name != "mean" else "mean over games"
             values = [fmean([run[name] for run in runs]) for runs in by_third]
-            panels.setdefault(title, []).append(Curve(condition["name"], thirds, values))
-    draw_curves("Share of what can be had in eight games, after each third of the matches", panels).savefig(path)
+            panels.setdefault(title, []).append(Curve(LABELS[condition["name"]], thirds, values))
+    draw_curves("Share of what can be had, by third of the matches", panels).savefig(path)
 
 
 def main() -> None:

@@ -122,7 +122,9 @@ def test_a_game_that_is_not_drawn_keeps_a_share_of_its_own_matches():
     specs = {game: make_game(game).spec for game in run.games}
     shared = matches_by_game(run, specs, ("kuhn_poker", "tic_tac_toe"), 1)
     assert shared == {"kuhn_poker": 83, "tic_tac_toe": 27, "tiny_hanabi": 10}
-    assert list(shared) == list(run.games), "in the order of the games, as without a curriculum"
+    others = matches_by_game(run, specs, ("tic_tac_toe", "tiny_hanabi"), 1)
+    assert others == {"kuhn_poker": 15, "tic_tac_toe": 35, "tiny_hanabi": 70}
+    assert list(others) == list(run.games), "in the order of the games, as without a curriculum"
     groups = config(group_size=8, kept=0.25, kuhn_poker=64, tic_tac_toe=24, tiny_hanabi=40)
     shared = matches_by_game(groups, specs, ("kuhn_poker",), 1)
     assert shared == {"kuhn_poker": 120, "tiny_hanabi": 8}  # a quarter of 24 is no whole group

@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from safetensors.torch import load_file
@@ -17,7 +18,7 @@ from league.training.checkpoints.checkpoint import newest_checkpoint, verified_r
 from league.training.checkpoints.run_state import Beginning
 from league.training.loop.evolve import Replacement, evolve
 from league.training.loop.session import resume, train
-from league.training.snapshots.judged_games import BEST, NEWEST, _best, budget
+from league.training.snapshots.judged_games import BEST, NEWEST, _best, budget, sentence
 
 HARD, EASY = "sums(digits=9,base=5)", "sums(digits=1,base=2)"
 SETTINGS = """
@@ -62,6 +63,15 @@ def test_what_judging_took_is_counted_and_within_the_budget(whole):
     assert all(96 <= after - before <= 144 for before, after in pairwise(spent))
     assert len(spent) == 3
     assert next(read_metrics(whole))["curriculum/percentile_10"] == 1.0
+
+
+@pytest.mark.parametrize(("kept", "trained"), [(0.25, "are trained in full; "), (0.0, "are trained; ")])
+def test_a_sentence_says_whether_games_that_are_not_drawn_rest(whole, kept, trained):
+    config = load(str(whole / "config.toml"), [f"curriculum.kept={kept}"])
+    state = SimpleNamespace(iteration=4, judged=verified_record(newest_checkpoint(whole)).judged)
+    told = sentence(run_context(config, whole), state)
+    assert told.startswith(f"Iteration 4: {len(state.judged.active)} of 3 games {trained}")
+    assert "impossible: sums(digits=9,base=5)" in told
 
 
 def test_a_bound_on_matches_is_never_exceeded(tmp_path):
