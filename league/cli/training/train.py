@@ -116,7 +116,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(config: RunConfig, cluster: str) -> Iterable[str]:
-    """Return a pretrained run's plan in two lines. Raises UsageError for one that cannot fit this machine's memory."""
+    """Return a pretrained run's plan: its memory, and on GPUs its seconds.
+
+    On a processor these depend on how few tokens prompts really have and share, which nobody knows before. Raises
+    UsageError for a run that cannot fit this machine's memory.
+    """
     from league.training.sizing.facts import shape_of
     from league.training.sizing.plan import plan_here
 
@@ -130,7 +134,8 @@ def _plan(config: RunConfig, cluster: str) -> Iterable[str]:
         return ()
     if not made.fits and not cluster:  # of a cluster's machines nothing is known
         raise UsageError(f"This run does not fit {made.gpus}: {made.misfits[0]}. See: league plan")
-    return made.lines()
+    memory, seconds = made.lines()
+    return (memory, seconds) if config.model.device != "cpu" else (memory,)
 
 
 def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console) -> int:
