@@ -32,7 +32,7 @@ def usage_of_both(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> di
     sums = dict(first)
     for player, its in second.items():
         pairs = zip(sums[player], its, strict=True) if player in sums else ()
-        sums[player] = Usage(*(None if a is None or b is None else a + b for a, b in pairs)) if pairs else its
+        sums[player] = Usage._make(None if a is None or b is None else a + b for a, b in pairs) if pairs else its
     return sums
 
 

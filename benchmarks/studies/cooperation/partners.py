@@ -12,7 +12,7 @@ paid for. Figures are exact. With --keep, an interrupted study continues, and fu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,9 @@ WITH_STRANGERS = {
     "with_itself": "with itself",
     "between": "between seeds",
 }
-STUDIES = {  # the settings of each condition, by study, and what they change
+STUDIES: dict[
+    str, tuple[Mapping[str, tuple[str, ...]], str]
+] = {  # the settings of each condition, by study, and what they change
     "partners": (CONDITIONS, SIGNALS),
     "partners-newest": (NEWEST, SIGNALS),
     "partners-hanabi": (EXPLORING, CARDS),

@@ -225,7 +225,7 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
         )
 
 
-def check_exploiters_learn(config: RunConfig, roles: Roles) -> None:
+def check_share_of_matches(config: RunConfig, roles: Roles) -> None:
     """Refuse a share of the matches that gives an exploiter or partner none in any game: it would join untrained.
 
     For runs that begin: one that has begun so can still be read, and goes on.

@@ -22,7 +22,7 @@ from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import atomic_write, link, sync_folder, sync_tree
 from league.config import ModelConfig, RunConfig
-from league.config.checks.config import check_exploiters_learn
+from league.config.checks.config import check_share_of_matches
 from league.config.context import RunContext, run_context
 from league.config.load import load_run_config, write_run_config
 from league.population.models.base_model import base_name
@@ -95,7 +95,7 @@ def evolve(
         settings = [*overrides, f"iterations={done + (iterations or max(done, 1))}"]
         named = with_lasting_names(load_run_config(source, settings))
         new = with_lasting_judge(with_lasting_teachers(run_context(named, run_dir)))
-        check_exploiters_learn(new.config, new.roles)
+        check_share_of_matches(new.config, new.roles)
         _check_weights_fit(old, new)
         changed = new.config.imitation.weight and new.config.imitation != old.config.imitation
         imitated = matches_to_imitate(new) if changed else []

@@ -19,7 +19,7 @@ from games.aliases import short_metric
 from games.common.errors import UsageError
 from games.common.files import atomic_write, remove_leftovers
 from league.config import RunConfig
-from league.config.checks.config import check_exploiters_learn
+from league.config.checks.config import check_share_of_matches
 from league.config.context import RunContext, run_context
 from league.config.load import CONFIG_FILE, load_run_config, write_run_config
 from league.population.players.engines import Engines
@@ -93,7 +93,7 @@ def train(
     """
     RULES[config.credit.rule]
     context = run_context(with_lasting_names(config), run_dir)  # a fixed role has its player's name, so names first
-    check_exploiters_learn(context.config, context.roles)
+    check_share_of_matches(context.config, context.roles)
     check_exact(context)
     context = with_lasting_judge(with_lasting_teachers(context))
     with Engines() as engines:

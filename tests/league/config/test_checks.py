@@ -3,7 +3,7 @@
 import pytest
 
 from games.common.errors import UsageError
-from league.config.checks.config import check_exploiters_learn
+from league.config.checks.config import check_share_of_matches
 from league.config.load import load, run_roles
 
 GROUPS = "matchmaking.group_size=8"
@@ -148,7 +148,7 @@ def test_a_run_does_not_begin_where_an_exploiter_or_partner_gets_no_match(config
     """The draw gives an exploiter whole deals, with it in each seat, and a partner single matches."""
     refused = load(config, overrides)  # a run that has begun so can still be read
     with pytest.raises(UsageError, match=message):
-        check_exploiters_learn(refused, run_roles(refused))
+        check_share_of_matches(refused, run_roles(refused))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_run_does_not_begin_where_an_exploiter_or_partner_gets_no_match(config
 )
 def test_a_run_begins_where_each_exploiter_and_partner_learns_in_some_game(config, overrides):
     accepted = load(config, overrides)
-    check_exploiters_learn(accepted, run_roles(accepted))
+    check_share_of_matches(accepted, run_roles(accepted))
 
 
 SHARDED = ["optimizer.processes=2", "optimizer.sharded=true"]
