@@ -99,9 +99,10 @@ class LanguageModel(ChatTokenizer):
         Raises UsageError, with the folder named, for weights of another shape.
         """
         self._check_no_adapters()
-        empty = {
+        empty: dict[int, Any] = {
             id(weight): Parameter(torch.empty_like(weight), requires_grad=False) for weight in self.model.parameters()
         }
+        empty |= {id(config): copy.copy(config) for config in (self.model.config, self.model.generation_config)}
         # Without the weights, whose place others take.
         model = copied_modules(self.model, empty) if self.plain else copy.deepcopy(self.model, empty)
         weights: dict[str, Tensor] = {}

@@ -22,14 +22,12 @@ bfloat16 is trained, go PEFT's way: there the sum is rounded once.
 
 from __future__ import annotations
 
-import copy
 from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Identity, Module
-from transformers import GenerationConfig, PreTrainedConfig
 
 ALIGNMENT = 64  # bytes
 
@@ -77,8 +75,8 @@ def own_memory(module: Module) -> None:
 def copied_modules(module: Module, memo: dict[int, Any]) -> Any:
     """Return a copy of modules without hooks of their own, in a fifth of the time of ``copy.deepcopy``.
 
-    As there, ``memo`` holds by ``id`` what takes a thing's place; parameters must all be in it. Buffers are copied,
-    and what is no module, tensor or collection is shared; configurations are copied once for all modules.
+    As there, ``memo`` holds by ``id`` what takes a thing's place; parameters must all be in it. Buffers are copied, and
+    so are collections; anything else is shared.
     """
     if (known := memo.get(id(module))) is not None:
         return known
@@ -87,10 +85,8 @@ def copied_modules(module: Module, memo: dict[int, Any]) -> Any:
         match value:
             case dict() | set() | list():
                 place: Any = value.copy()
-            case PreTrainedConfig() | GenerationConfig():
-                place = memo.get(id(value)) or memo.setdefault(id(value), copy.copy(value))
             case _:
-                place = value
+                place = memo.get(id(value), value)
         vars(copied)[name] = place
     for name, parameter in module._parameters.items():
         copied._parameters[name] = memo[id(parameter)] if parameter is not None else None

@@ -26,7 +26,7 @@ from games.common.section import Positive, Section
 from learners.keys import join_names
 from learners.normalisation import trace_of
 from learners.trajectories import Trajectory
-from learners.values.estimator import Columns, Estimated, How, Remembered, State, ValueEstimator, ValueFacts
+from learners.values.estimator import Columns, Estimated, How, RememberedState, State, ValueEstimator, ValueFacts
 from learners.values.exact import check_all_replies, check_rewards
 from learners.values.memory import by_key
 from roles.role import ReplyForm
@@ -53,7 +53,7 @@ class _Tree:
     def __init__(self, saved: dict[str, Any] | None, seats: int) -> None:
         data = saved or {}
         self.clock: int = data.get("clock", 0) + 1
-        self.states = [Remembered.from_json(row) for row in data.get("states", [])]
+        self.states = [RememberedState.from_json(row) for row in data.get("states", [])]
         self.state: list[int] = list(data.get("state", []))  # of each node, a seat's turn  # [D]
         self.edge: list[int] = list(data.get("edge", []))  # that leads to it  # [D]
         self.met: list[int] = list(data.get("met", []))  # matches that came to it  # [D]
@@ -73,7 +73,7 @@ class _Tree:
         columns = {name: getattr(self, name) for name in _COLUMNS}
         return {"clock": self.clock, "states": self.states, **columns}
 
-    def add(self, path: Sequence[tuple[Remembered, int]], returns: Sequence[float]) -> None:
+    def add(self, path: Sequence[tuple[RememberedState, int]], returns: Sequence[float]) -> None:
         """Add a match: the state and reply of each turn, and the returns of the trained seats."""
         edge = _ROOT
         self.tried[edge] += 1
@@ -133,7 +133,7 @@ class _Tree:
             counts[number] += met
         return counts
 
-    def number_of(self, state: Remembered) -> int:
+    def number_of(self, state: RememberedState) -> int:
         """Return the number of a state that is remembered."""
         return self._states[state]
 
@@ -145,7 +145,7 @@ def _sum(totals: Sequence[float], more: Sequence[float]) -> list[float]:
 def empirical(
     trajectories: Sequence[Trajectory],
     state: State,
-    probabilities: Callable[[Sequence[Remembered]], list[tuple[float, ...] | None]],
+    probabilities: Callable[[Sequence[RememberedState]], list[tuple[float, ...] | None]],
     settings: Settings,
 ) -> tuple[Columns, State]:
     """Add the matches to the tree, and value every legal reply of their turns by it."""
@@ -180,17 +180,17 @@ def _credits(
         yield by_reply
 
 
-def remembered(trajectory: Trajectory, turn: Any) -> Remembered:
+def remembered(trajectory: Trajectory, turn: Any) -> RememberedState:
     """Return the information state of a turn: all that its replies' probabilities depend on, and whose turn it is."""
     trace = trace_of(trajectory, turn)
-    return Remembered(trajectory.policy, trajectory.seat, trace.prompt_ids, trace.mask or (), trace.temperature)
+    return RememberedState(trajectory.policy, trajectory.seat, trace.prompt_ids, trace.mask or (), trace.temperature)
 
 
 def _paths(
     trajectories: Sequence[Trajectory],
-) -> Iterator[tuple[list[tuple[Remembered, int]], list[float]]]:
+) -> Iterator[tuple[list[tuple[RememberedState, int]], list[float]]]:
     """Yield the path and the trained seats' returns of each match."""
-    known: dict[tuple[int, str], tuple[Remembered, int]] = {}  # by trace: turns that were drawn from one are equal
+    known: dict[tuple[int, str], tuple[RememberedState, int]] = {}  # by trace: turns that were drawn from one are equal
     for members in dict(by_key(trajectories, lambda t: str(t.match))).values():
         of_match = sorted((trajectories[i] for i in members), key=lambda t: t.seat)
         ordered = []

@@ -41,7 +41,7 @@ class How(Enum):
     REMEMBERED = "remembered"
 
 
-class Remembered(NamedTuple):
+class RememberedState(NamedTuple):
     """An information state of a seat with chosen replies: all that their probabilities depend on besides weights."""
 
     policy: str
@@ -51,7 +51,7 @@ class Remembered(NamedTuple):
     temperature: float
 
     @classmethod
-    def from_json(cls, row: Sequence[Any]) -> Remembered:
+    def from_json(cls, row: Sequence[Any]) -> RememberedState:
         """Return what JSON made of one."""
         if isinstance(row, cls):
             return row

@@ -33,7 +33,8 @@ from league.population.players.engines import Engines
 from league.population.players.player import Player, resolve
 from league.population.players.scripted import scripted_player
 from league.population.storage.population import Snapshot, snapshot_id
-from league.population.storage.run_dir import DISTILLED, Run, find_run
+from league.population.storage.run_dir import Run, find_run
+from league.training.evidence.teacher_names import AVERAGES
 
 UPDATES = (0, 1, 2, 4, 8)  # after which a player is measured
 CONFIG = "further.toml"  # in the temporary folder: the settings of the next run
@@ -106,7 +107,7 @@ def learner_of(text: str, spec: GameSpec) -> Trainee:
             f"{text} is no snapshot of a run, so that it has no weights, or no settings by which they could be "
             "updated. Name a run or one of its snapshots, RUN@SNAPSHOT, or leave out --updates."
         )
-    if which in ("mixture", DISTILLED):
+    if which in AVERAGES:
         raise UsageError(f"{text} is made of several snapshots. Name the one to update: {name}@SNAPSHOT.")
     run, roles = Run(path), seat_roles(Run(path).config.roles, spec)
     if fixed := [role.name for role in roles if role.fixed]:

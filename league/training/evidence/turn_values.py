@@ -14,7 +14,7 @@ from learners.advantages.rule import Need
 from learners.normalisation import trace_of
 from learners.trajectories import Trajectory
 from learners.values import ESTIMATORS
-from learners.values.estimator import How, Remembered
+from learners.values.estimator import How, RememberedState
 
 if TYPE_CHECKING:  # torch is slow to import
     from league.training.checkpoints.learner_checkpoint import Learning
@@ -104,7 +104,7 @@ def credited_by_memory(config: RunConfig, learning: BeforeLearning) -> Column:
     trajectories, state = learning.trajectories, learning.state
     column: list[tuple[tuple[float, ...], ...] | None] = [None] * len(trajectories)
 
-    def probabilities(states: Sequence[Remembered]) -> list[tuple[float, ...] | None]:
+    def probabilities(states: Sequence[RememberedState]) -> list[tuple[float, ...] | None]:
         keys = [PromptKey(one.prompt, one.mask, one.temperature) for one in states]
         found: list[tuple[float, ...] | None] = [None] * len(states)
         for name, policy in state.policies.items():

@@ -196,7 +196,7 @@ def test_rules_are_written_with_settings_of_their_own():
         ("rae:decay", {}, "NAME:KEY=VALUE"),
         ("contribution", {}, "NAME@ESTIMATOR"),
         ("contribution@archer", {}, "does not take the values"),
-        ("gae_turn@critic", {}, "part of a run's policy"),
+        ("gae_turn@critic", {}, "reads the policies of a run in training"),
         ("contribution@sequential", {}, "not paid alike"),
         ("gae_turn@archr", {}, "no value estimator named 'archr'"),
         ("gae_turn@archer:shrinc=1", {}, "no setting of archer named 'shrinc'"),
