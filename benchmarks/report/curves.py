@@ -1,10 +1,11 @@
-"""Tables of curves: a population's exploitability while it grew, over decisions, and joint PSRO's gaps by iteration."""
+"""Tables and pictures of curves: exploitability while a population grew or over decisions, joint PSRO's gaps."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,25 @@ def gap_lines(courses: dict[str, Any]) -> list[str]:
         lines.append(_row([str(number), *cells]))
     seconds = ", ".join(f"{name} {course['seconds']:.1f}" for name, course in zip(names, courses.values(), strict=True))
     return [*lines, "", f"Seconds: {seconds}."]
+
+
+def draw_over_seeds(
+    axes: Any, steps: Sequence[float], values: Sequence[Sequence[float]], colour: str, name: str
+) -> None:
+    """Draw a condition's mean over the seeds at each step, with a band of 95 % where there are several.
+
+    ``values`` are by step and seed.
+    """
+    axes.plot(steps, [statistics.fmean(each) for each in values], color=colour, label=name)
+    if values and len(values[0]) > 1:
+        low, high = zip(*map(interval, values), strict=True)
+        axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def save_with_legend(figure: Any, path: Path) -> None:
+    """Write a picture with the names of its first axes' lines below all axes."""
+    from league.training.board.figures.canvas import SMALL
+
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=len(labels), fontsize=SMALL - 1, frameon=False)
+    figure.savefig(path)

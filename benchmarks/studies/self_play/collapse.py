@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.report.comparison import interval
+from benchmarks.report.curves import draw_over_seeds, save_with_legend
 from benchmarks.report.page import RESULTS
 from benchmarks.report.provenance import ROOT
 from benchmarks.studies.runs import Result, run_study
@@ -128,7 +128,7 @@ def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> 
 
 def draw(path: Path = PICTURE) -> None:
     """Draw the stored results, a row for each game, a column for each figure: means and 95 % intervals over seeds."""
-    from league.training.board.figures.canvas import COLOURS, SMALL, new_figure, tidy
+    from league.training.board.figures.canvas import COLOURS, new_figure, tidy
 
     curves = [
         json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["result"]["curves"][0] for name in STUDIES
@@ -144,14 +144,9 @@ def draw(path: Path = PICTURE) -> None:
             for colour, condition in zip(COLOURS, curve["conditions"], strict=False):
                 runs = condition["runs"]
                 steps, by_step = runs[0]["iterations"], list(zip(*[run[name] for run in runs], strict=True))
-                axes.plot(steps, [fmean(values) for values in by_step], color=colour, label=condition["name"])
-                if len(runs) > 1:
-                    low, high = zip(*map(interval, by_step), strict=True)
-                    axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+                draw_over_seeds(axes, steps, by_step, colour, condition["name"])
             axes.set_ylim(bottom=0.0)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=len(labels), fontsize=SMALL - 1, frameon=False)
-    figure.savefig(path)
+    save_with_legend(figure, path)
 
 
 def main() -> None:

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.report.comparison import interval
-from benchmarks.report.curves import value_at
+from benchmarks.report.curves import draw_over_seeds, save_with_legend, value_at
 from benchmarks.report.page import RESULTS
 from benchmarks.studies.runs import Result, measure_runs, run_study
 from benchmarks.studies.self_play.policy_gradients import Arrays, Learner, learn
@@ -148,7 +147,7 @@ def summary(result: Result) -> Iterator[str]:
 
 def draw(path: Path = RESULTS / "from_samples.png") -> None:
     """Draw the stored results of ten million decisions, a panel for each game: means over seeds, 95 % intervals."""
-    from league.training.board.figures.canvas import COLOURS, SMALL, new_figure, tidy
+    from league.training.board.figures.canvas import COLOURS, new_figure, tidy
 
     stored = [RESULTS / f"{name}.json" for name in GAMES]
     curves = [json.loads(file.read_text(encoding="utf-8"))["result"]["learning"][0] for file in stored if file.exists()]
@@ -165,16 +164,11 @@ def draw(path: Path = RESULTS / "from_samples.png") -> None:
             values = [[value_at(run, mark) for run in condition["runs"]] for mark in MARKS]
             shown = [index for index, each in enumerate(values) if not any(map(math.isnan, each))]
             steps, values = [MARKS[index] for index in shown], [values[index] for index in shown]
-            axes.plot(steps, [fmean(each) for each in values], color=colour, label=condition["name"])
-            if len(condition["runs"]) > 1:
-                low, high = zip(*map(interval, values), strict=True)
-                axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+            draw_over_seeds(axes, steps, values, colour, condition["name"])
         axes.set_xscale("log")
         tidy(axes, curve["game"], x_label="decisions")
         axes.set_ylim(bottom=0.0)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=len(labels), fontsize=SMALL - 1, frameon=False)
-    figure.savefig(path)
+    save_with_legend(figure, path)
 
 
 def main() -> None:
