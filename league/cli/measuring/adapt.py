@@ -59,7 +59,8 @@ def add_arguments(parser: Parser) -> None:
         nargs="*",
         type=SEED,
         metavar="N",
-        help="also train it on against the stranger, and measure it after as many updates (without numbers: 0 1 2 4 8)",
+        help="also train it on against the stranger, and measure it after as many updates (if none: 0 1 2 4 8); "
+        "a run with exact credit, such as pocket, learns from returns there",
     )
     parser.add_argument(
         "--set",

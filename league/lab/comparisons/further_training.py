@@ -2,7 +2,8 @@
 
 For each seating of the player (A) and the stranger (B), a run of its own in a temporary folder begins at the player's
 snapshots and trains them in A's seats, while the stranger keeps B's (``roles.player``). Its settings are those of the
-player's run as they are when a run begins; its iterations are the updates. After k updates the snapshots of each
+player's run as they are when a run begins, but that exact credit, which needs every seat trained, gives way to returns;
+its iterations are the updates. After k updates the snapshots of each
 seating play the matches of that seating, so that after none the player itself is measured, on equal deals.
 """
 
@@ -21,6 +22,7 @@ from arena.remote.usage import Usage, usage_of_both
 from games.common.errors import UsageError
 from games.spec import GameSpec
 from league.config import RunConfig
+from league.config.credit import CreditConfig
 from league.config.engine import AsyncLearnersConfig, ProgramsConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import DEFAULT_LEAGUE_ROLE
@@ -35,8 +37,11 @@ from league.population.players.scripted import scripted_player
 from league.population.storage.population import Snapshot, snapshot_id
 from league.population.storage.run_dir import Run, find_run
 from league.training.evidence.teacher_names import AVERAGES
+from learners.values import ESTIMATORS
+from learners.values.estimator import How
 
 UPDATES = (0, 1, 2, 4, 8)  # after which a player is measured
+FROM_RETURNS = "rae"  # the credit rule of a run whose own needs every seat trained, as that of `pocket`
 CONFIG = "further.toml"  # in the temporary folder: the settings of the next run
 
 
@@ -156,6 +161,7 @@ def further_config(
             "episodes_kept": 0,
             "games": {game: run.config.games.get(game, GameConfig()).model_copy(update={"every": 1})},
             "curriculum": CurriculumConfig(),
+            "credit": _credit_beside_a_stranger(run.config),
             "roles": run.config.roles.model_copy(
                 update={
                     "policy": {name: its.policy for name, its in own.items()},
@@ -195,6 +201,13 @@ def further_config(
     path.write_text(tomli_w.dumps(_as_it_begins(tomllib.loads(to_toml(base)), [game, *names])), encoding="utf-8")
     lengths = f"iterations={max(how.updates)}", f"snapshot_every={math.gcd(*how.updates)}"
     return load(str(path), [*how.changes, *lengths], wording="brief")
+
+
+def _credit_beside_a_stranger(config: RunConfig) -> CreditConfig:
+    """Return a run's credit; returns decide in place of an estimator that needs every seat trained."""
+    if ESTIMATORS[config.values.estimator].how not in (How.EXACT, How.REMEMBERED):
+        return config.credit
+    return config.credit.model_copy(update={"rule": FROM_RETURNS, "rules": {}})
 
 
 def _as_it_begins(table: Any, names: Sequence[str]) -> Any:

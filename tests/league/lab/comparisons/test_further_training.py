@@ -211,3 +211,26 @@ def test_usages_are_added_by_player_and_a_cost_is_known_where_both_are():
     one, other = {"a": Usage(1, cost=0.5)}, {"a": Usage(2, cost=0.25), "b": Usage(3)}
     assert usage_of_both(one, other) == {"a": Usage(3, cost=0.75), "b": Usage(3)}
     assert usage_of_both(other, {"b": Usage(1, cost=1.0)})["b"] == Usage(4)
+
+
+def test_exact_credit_gives_way_to_returns(tmp_path, capsys):
+    """The default preset credits exactly, which needs every seat trained; here one is the stranger's."""
+    small = ["model.hidden_size=32", "model.layers=1", "cold_start.steps=2", "evaluation.matches=0", "board.time=0"]
+    exact = [
+        "iterations=1",
+        "snapshot_every=1",
+        "credit.rules.kuhn_poker/second=contribution",
+        "evaluation.exact=false",
+    ]
+    config = load("pocket", [*small, *exact], games=["kuhn_poker"])
+    assert config.values.estimator == "exact"
+    train(config, tmp_path / "run")
+    spec = make_game("kuhn_poker").spec
+    learner = learner_of(str(tmp_path / "run"), spec)
+    further = further_config(learner, "random", spec, (0, 1), Further((0, 1)), tmp_path)
+    assert (further.credit.rule, further.credit.rules) == ("rae", {})
+    changed = Further((0, 1), changes=["credit.rule=mars"])
+    assert further_config(learner, "random", spec, (0, 1), changed, tmp_path).credit.rule == "mars"
+    words = ["lab", "adapt", str(tmp_path / "run"), "--to", "random", "--game", "kuhn_poker", "--updates", "0", "1"]
+    assert main([*words, "--matches", "8", "--json"]) == 0
+    assert {row["updates"] for row in json.loads(capsys.readouterr().out)["rows"]} == {0, 1}
