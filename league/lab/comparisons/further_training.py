@@ -22,7 +22,6 @@ from arena.remote.usage import Usage, usage_of_both
 from games.common.errors import UsageError
 from games.spec import GameSpec
 from league.config import RunConfig
-from league.config.credit import CreditConfig
 from league.config.engine import AsyncLearnersConfig, ProgramsConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import DEFAULT_LEAGUE_ROLE
@@ -37,11 +36,11 @@ from league.population.players.scripted import scripted_player
 from league.population.storage.population import Snapshot, snapshot_id
 from league.population.storage.run_dir import Run, find_run
 from league.training.evidence.teacher_names import AVERAGES
+from learners.advantages import DEFAULT_RULE
 from learners.values import ESTIMATORS
 from learners.values.estimator import How
 
 UPDATES = (0, 1, 2, 4, 8)  # after which a player is measured
-FROM_RETURNS = "rae"  # the credit rule of a run whose own needs every seat trained, as that of `pocket`
 CONFIG = "further.toml"  # in the temporary folder: the settings of the next run
 
 
@@ -154,14 +153,13 @@ def further_config(
     names = [f"{game}/{role.name}" for role in roles]
     own = {name: learner.snapshots[seat] for seat, name in enumerate(names) if seating[seat] == A}
     models = {its.policy: _begins_at(run, its, folder) for its in own.values()}
-    base = run.config.model_copy(
+    base = _beside_a_stranger(run.config).model_copy(
         update={
             "seed": how.seed,
             "distil_every": 0,
             "episodes_kept": 0,
             "games": {game: run.config.games.get(game, GameConfig()).model_copy(update={"every": 1})},
             "curriculum": CurriculumConfig(),
-            "credit": _credit_beside_a_stranger(run.config),
             "roles": run.config.roles.model_copy(
                 update={
                     "policy": {name: its.policy for name, its in own.items()},
@@ -203,11 +201,12 @@ def further_config(
     return load(str(path), [*how.changes, *lengths], wording="brief")
 
 
-def _credit_beside_a_stranger(config: RunConfig) -> CreditConfig:
-    """Return a run's credit; returns decide in place of an estimator that needs every seat trained."""
+def _beside_a_stranger(config: RunConfig) -> RunConfig:
+    """Return a run's settings; returns decide in place of an estimator that needs every seat trained."""
     if ESTIMATORS[config.values.estimator].how not in (How.EXACT, How.REMEMBERED):
-        return config.credit
-    return config.credit.model_copy(update={"rule": FROM_RETURNS, "rules": {}})
+        return config
+    credit = config.credit.model_copy(update={"rule": DEFAULT_RULE, "rules": {}})
+    return config.model_copy(update={"credit": credit})
 
 
 def _as_it_begins(table: Any, names: Sequence[str]) -> Any:
