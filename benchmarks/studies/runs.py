@@ -83,8 +83,15 @@ def run_study(
     studies: Sequence[str],
     measure: Callable[[str, Sequence[int], int, Path], Result],
     lines: Callable[[Result], Iterator[str]],
+    draw: Callable[[], None] | None = None,
 ) -> None:
-    """Run the command line of a module of studies: ``measure(study, seeds, workers, keep)``, then print."""
+    """Run the command line of a module of studies: ``measure(study, seeds, workers, keep)``, then print.
+
+    With ``--draw`` alone it only draws the stored results, where there is ``draw``.
+    """
+    if draw is not None and sys.argv[1:] == ["--draw"]:
+        draw()
+        return
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=sorted(studies))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])

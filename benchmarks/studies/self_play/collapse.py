@@ -15,7 +15,6 @@ draws the stored results as docs/research/collapse.png.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -151,10 +150,7 @@ def draw(path: Path = PICTURE) -> None:
 
 def main() -> None:
     """Measure and print, or draw."""
-    if sys.argv[1:] == ["--draw"]:
-        draw()
-        return
-    run_study(__doc__, list(STUDIES), measure_study, curve_summary)
+    run_study(__doc__, list(STUDIES), measure_study, curve_summary, draw)
 
 
 if __name__ == "__main__":

@@ -173,10 +173,7 @@ def draw(path: Path = RESULTS / "from_samples.png") -> None:
 
 def main() -> None:
     """Measure and print, or draw."""
-    if sys.argv[1:] == ["--draw"]:
-        draw()
-        return
-    run_study(__doc__, [*GAMES, *SETTLED], measure_study, summary)
+    run_study(__doc__, [*GAMES, *SETTLED], measure_study, summary, draw)
 
 
 if __name__ == "__main__":

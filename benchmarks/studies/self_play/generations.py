@@ -163,10 +163,7 @@ def draw(path: Path = PICTURE) -> None:
 
 def main() -> None:
     """Measure and print, or draw."""
-    if sys.argv[1:] == ["--draw"]:
-        draw()
-        return
-    run_study(__doc__, ["generations"], measure_study, table_lines)
+    run_study(__doc__, ["generations"], measure_study, table_lines, draw)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 For each seating of the player (A) and the stranger (B), a run of its own in a temporary folder begins at the player's
 snapshots and trains them in A's seats, while the stranger keeps B's (``roles.player``). Its settings are those of the
 player's run as they are when a run begins, but that exact credit, which needs every seat trained, gives way to returns;
-its iterations are the updates. After k updates the snapshots of each
-seating play the matches of that seating, so that after none the player itself is measured, on equal deals.
+its iterations are the updates. After k updates the snapshots of each seating play the matches of that seating, so that
+after none the player itself is measured, on equal deals.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from league.population.players.scripted import scripted_player
 from league.population.storage.population import Snapshot, snapshot_id
 from league.population.storage.run_dir import Run, find_run
 from league.training.evidence.teacher_names import AVERAGES
+from league.training.evidence.turn_values import computed_by
 from learners.advantages import DEFAULT_RULE
-from learners.values import ESTIMATORS
 from learners.values.estimator import How
+from roles.role import Role
 
 UPDATES = (0, 1, 2, 4, 8)  # after which a player is measured
 CONFIG = "further.toml"  # in the temporary folder: the settings of the next run
@@ -153,7 +154,7 @@ def further_config(
     names = [f"{game}/{role.name}" for role in roles]
     own = {name: learner.snapshots[seat] for seat, name in enumerate(names) if seating[seat] == A}
     models = {its.policy: _begins_at(run, its, folder) for its in own.values()}
-    base = _beside_a_stranger(run.config).model_copy(
+    base = _beside_a_stranger(run.config, game, roles).model_copy(
         update={
             "seed": how.seed,
             "distil_every": 0,
@@ -201,9 +202,9 @@ def further_config(
     return load(str(path), [*how.changes, *lengths], wording="brief")
 
 
-def _beside_a_stranger(config: RunConfig) -> RunConfig:
+def _beside_a_stranger(config: RunConfig, game: str, roles: Sequence[Role]) -> RunConfig:
     """Return a run's settings; returns decide in place of an estimator that needs every seat trained."""
-    if ESTIMATORS[config.values.estimator].how not in (How.EXACT, How.REMEMBERED):
+    if not any(computed_by(config, game, role.name, How.EXACT, How.REMEMBERED) for role in roles):
         return config
     credit = config.credit.model_copy(update={"rule": DEFAULT_RULE, "rules": {}})
     return config.model_copy(update={"credit": credit})

@@ -158,7 +158,7 @@ def _wait_for_next_name(folder: Path) -> None:
         time.sleep(1.0 - now % 1.0)
 
 
-def _tables_of_checksums() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+def _tables_of_checksums() -> tuple[list[int], NDArray[np.uint32]]:
     """Return the remainders of all bytes, and of all pairs of bytes, by the polynomial of CRC-32C (Castagnoli)."""
     table: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -166,11 +166,11 @@ def _tables_of_checksums() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     pairs = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(2):
         pairs = table[pairs & 0xFF] ^ pairs >> np.uint32(8)
-    return table, pairs
+    return table.tolist(), pairs
 
 
 _BYTES, _PAIRS = _tables_of_checksums()
-_BYTE_LIST, _PAIR_LIST = _BYTES.tolist(), _PAIRS.tolist()  # for one number at a time
+_PAIR_LIST: list[int] = _PAIRS.tolist()  # for one number at a time
 _LANES = 256  # parts of a picture whose remainders are taken side by side
 
 
@@ -209,5 +209,5 @@ def _remainder(crc: int, data: bytes) -> int:
     for pair in np.frombuffer(data, "<u2", even // 2).tolist():
         crc = _PAIR_LIST[(crc ^ pair) & 0xFFFF] ^ crc >> 16
     for byte in data[even:]:
-        crc = _BYTE_LIST[(crc ^ byte) & 0xFF] ^ crc >> 8
+        crc = _BYTES[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc

@@ -12,9 +12,9 @@ from arena.remote.usage import Usage, usage_of_both
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
-from league.config.load import load
+from league.config.load import load, seat_roles
 from league.lab.comparisons.adaptation import AdaptationMatches, Earned, rows_of
-from league.lab.comparisons.further_training import Further, further_config, learner_of
+from league.lab.comparisons.further_training import Further, _beside_a_stranger, further_config, learner_of
 from league.training.loop.session import train
 
 GAME = "signalling(rounds=1,form=1)"
@@ -234,3 +234,13 @@ def test_exact_credit_gives_way_to_returns(tmp_path, capsys):
     words = ["lab", "adapt", str(tmp_path / "run"), "--to", "random", "--game", "kuhn_poker", "--updates", "0", "1"]
     assert main([*words, "--matches", "8", "--json"]) == 0
     assert {row["updates"] for row in json.loads(capsys.readouterr().out)["rows"]} == {0, 1}
+
+
+def test_credit_that_does_not_count_the_game_out_stays():
+    """Whatever the estimator is that its rule does not ask."""
+    roles = seat_roles(load("pocket", games=["kuhn_poker"]).roles, make_game("kuhn_poker").spec)
+    config = load("pocket", ["credit.rule=mars"], games=["kuhn_poker"])
+    assert config.values.estimator == "exact"
+    assert _beside_a_stranger(config, "kuhn_poker", roles) is config
+    one = load("pocket", ["credit.rule=mars", "credit.rules.kuhn_poker/second=contribution"], games=["kuhn_poker"])
+    assert _beside_a_stranger(one, "kuhn_poker", roles).credit.rule == "rae"
