@@ -79,7 +79,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"opponents": "benchmarks.studies.opponents", "listening": "benchmarks.studies.language.listening"}
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
     | {"whole_matches": "benchmarks.studies.credit.whole_matches"}
-    | dict.fromkeys(("collapse-kuhn", "collapse-tic-tac-toe"), "benchmarks.studies.self_play.collapse")
+    | dict.fromkeys(("collapse-kuhn", "collapse-tic-tac-toe", "collapse-smol"), "benchmarks.studies.self_play.collapse")
     | dict.fromkeys(
         (
             *("samples-leduc", "samples-goofspiel", "samples-hex", "samples-dice"),

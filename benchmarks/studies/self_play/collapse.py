@@ -41,6 +41,18 @@ PLAIN = (
     "objective.entropy=0",
 )
 MAGNET = ("objective.magnet=0.15", "objective.magnet_every=5", "objective.magnet_uniform=0.1")
+SMOLLM2 = (
+    "model.source=smollm2-135m",
+    "model.device=auto",
+    "model.dtype=auto",
+    "policies.main.weights=lora",
+    "policies.main.rank=16",
+    "roles.wording=brief",
+    "cold_start.steps=0",
+    "loaded_snapshots=16",
+    "checkpoint_every=150",
+    "optimizer.micro_batch_tokens=0",
+)
 CONDITIONS = (
     drawn_by("newest self alone", self_play=1.0),
     drawn_by("past selves", "matchmaking.opponents=2", self_play=0.5, fictitious=0.5),
@@ -71,6 +83,14 @@ STUDIES = {
         ("iterations=200", "snapshot_every=20", "evaluation.exact=false", *PLAIN),
         FIGURES,
         CONDITIONS,
+        compared=False,
+    ),
+    # of a pretrained model, which wants a GPU: about two minutes a run there, an hour on a core
+    "collapse-smol": Study(
+        {"kuhn_poker": "matches = 512"},
+        ("iterations=150", "snapshot_every=15", "evaluation.exact=false", *PLAIN, *SMOLLM2),
+        FIGURES,
+        (CONDITIONS[0], CONDITIONS[1], CONDITIONS[4]),
         compared=False,
     ),
 }
@@ -130,7 +150,9 @@ def draw(path: Path = PICTURE) -> None:
     from league.training.board.figures.canvas import COLOURS, new_figure, tidy
 
     curves = [
-        json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["result"]["curves"][0] for name in STUDIES
+        json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["result"]["curves"][0]
+        for name in STUDIES
+        if (RESULTS / f"{name}.json").is_file()
     ]
     figure = new_figure("Plain self-play, and what is put beside it", height=0.8 + 2.0 * len(curves))
     figure.set_figwidth(9.0)
