@@ -53,6 +53,10 @@ class MatchmakingConfig(SharesConfig):
     group_size: Positive = Field(
         1, description="matches from the same start with the same players; rules that compare within groups need 2"
     )
+    explore: Share = Field(
+        0.0,
+        description="self_play: in each match one seat, by turns, draws so many of its replies from all legal ones",
+    )
     tree: int | None = Field(
         None,
         ge=2,
