@@ -217,9 +217,7 @@ def test_a_seat_that_explores_draws_that_share_of_its_replies_from_all_alike(mon
 
 def test_the_referee_does_not_explore_and_says_so():
     [request] = requests_of("simple_negotiation", "ab", 1)
-    with pytest.raises(
-        UsageError, match=r"matchmaking\.explore is for .* those of simple_negotiation between a, b are"
-    ):
+    with pytest.raises(UsageError, match=r"matchmaking\.explore is for .* of simple_negotiation between a, b are"):
         play_with([request._replace(explore=(0.5, 0.0))], dict.fromkeys("ab", Random()))
 
 

@@ -124,7 +124,7 @@ def test_a_run_that_learns_from_them_goes_on_bit_for_bit(override, tmp_path):
         (["matchmaking.explore=0.5"], "replies that the policy would not.* values.estimator to empirical"),
         (
             ["matchmaking.explore=0.5", "values.estimator=empirical", "credit.rule=rae"],
-            "first would take them for its own",
+            "would take them for its own",
         ),
         (["credit.rule=gae_turn"], "cannot use the turn values of the estimator 'exact'"),
     ],
