@@ -136,7 +136,7 @@ def test_where_a_game_cannot_be_counted_out_it_is_refused(overrides, told, tmp_p
 
 def test_a_game_too_large_to_be_counted_out_is_refused_before_there_is_a_run(tmp_path):
     config = league.load_config("settle", games=["hex(board_size=5)"])
-    with pytest.raises(UsageError, match=r"more than 50,000 positions.*settle-sampled"):
+    with pytest.raises(UsageError, match=r"more than 50,000 positions.*settle-returns"):
         league.train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
