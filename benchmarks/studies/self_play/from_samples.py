@@ -63,6 +63,7 @@ GAMES = {
     "samples-dice": DICE,
     "samples-goofspiel5": Game("goofspiel, 5 cards", "goofspiel(imp_info=True,num_cards=5,points_order=descending)"),
     "samples-dice6": Game("liar's dice, 6 faces", "liars_dice"),
+    "samples-dice2x3": Game("liar's dice, 2 dice of 3 faces", "liars_dice(dice_sides=3,numdice=2)"),
 }
 SETTLED = {"equal-leduc": LEDUC, "equal-goofspiel": GOOFSPIEL, "equal-hex": HEX, "equal-dice": DICE}
 
