@@ -55,7 +55,7 @@ class MatchmakingConfig(SharesConfig):
     )
     explore: Share = Field(
         0.0,
-        description="self_play: in each match one seat, by turns, draws so many of its replies from all legal ones",
+        description="self_play: one seat, by turns, draws this share of its replies evenly",
     )
     tree: int | None = Field(
         None,
