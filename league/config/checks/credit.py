@@ -80,11 +80,13 @@ def _check_exploring(config: RunConfig, game: str, roles: tuple[Role, ...], rule
         if config.credit.rule_for(game, role.name) == rule and (
             estimator.how is not How.REMEMBERED or estimator.kind not in RULES[rule].needs
         ):
-            fit = [name for name, entry in ESTIMATORS.loaded().items() if entry.how is How.REMEMBERED]
+            fit = {name: entry.kind for name, entry in ESTIMATORS.loaded().items() if entry.how is How.REMEMBERED}
+            rules = [name for name, entry in RULES.loaded().items() if entry.needs & set(fit.values())]
             raise UsageError(
                 f"matchmaking.explore = {config.matchmaking.explore} draws replies that the policy would not, and "
-                f"credit of {game}/{role.name} would take them for its own. Set credit.rule = 'contribution' and "
-                f"values.estimator to {' or '.join(fit)}, which no policy can bias, or matchmaking.explore = 0."
+                f"credit of {game}/{role.name} would take them for its own. Set credit.rule to "
+                f"{' or '.join(rules)} and values.estimator to {' or '.join(fit)}, which no policy can bias, or "
+                "matchmaking.explore = 0."
             )
 
 
