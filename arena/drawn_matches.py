@@ -18,6 +18,7 @@ from arena.errors import one_for_each
 from arena.match_rng import SALT, MatchRng
 from arena.records import DrawnChoice, Draws, EndReason, Episode, MatchRequest, ReplyRequest, Turn
 from arena.referee import TurnRecord, unmasked_reply
+from games.common.errors import UsageError
 from games.openspiel.positions import Chance, Position, SharesPositions, next_random
 from games.spec import Game
 from roles.replies import parse_reply
@@ -92,6 +93,8 @@ class Lineup:
                 mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
                 number = ((mixed ^ (mixed >> 31)) >> 11) * 2.0**-53
                 cuts = node.cuts
+                if request.explore:
+                    number, cuts = _explored(number, cuts, request.explore[_position(node).seat or 0])
                 if cuts is None:
                     branch = int(number * node.size)
                 else:
@@ -162,6 +165,13 @@ def _position(node: _Node) -> Position:
     return node.place
 
 
+def _explored(number: float, cuts: list[float] | None, share: float) -> tuple[float, list[float] | None]:
+    """Return a number in [0, 1) and what it draws from: with probability ``share`` all branches alike (None)."""
+    if number < share:
+        return number / share, None
+    return (number - share) / (1.0 - share), cuts
+
+
 def _action(node: _Node, branch: int) -> str:
     """Return the action that a reply names."""
     assert node.request is not None
@@ -197,6 +207,8 @@ class DrawnMatch:
         node = self.node
         self.sample, number = next_random(self.sample)
         cuts = node.cuts
+        if self.request.explore:
+            number, cuts = _explored(number, cuts, self.request.explore[_position(node).seat or 0])
         branch = int(number * node.size) if cuts is None else bisect_right(cuts, number * cuts[-1], 0, node.size - 1)
         self.node = node = node.next[branch] or self.lineup.after(node, branch)
         if node.deals:
@@ -239,6 +251,16 @@ def undecided(matches: Iterable[Any]) -> list[tuple[ReplyRequest, _Node | None]]
             nodes[id(node)] = None
             asked.append((match.reply_request, node))
     return asked if nodes else []
+
+
+def check_explores_not(request: MatchRequest) -> None:
+    """Raise UsageError for a match that explores though the referee plays it, who draws nothing itself."""
+    if request.explore:
+        raise UsageError(
+            f"matchmaking.explore is for matches whose every reply is drawn from known probabilities, but those of "
+            f"{request.game} between {', '.join(dict.fromkeys(request.players))} are not. Set matchmaking.explore = 0, "
+            "or choose an OpenSpiel game with masked replies and pocket or local models."
+        )
 
 
 class Lineups:

@@ -69,6 +69,7 @@ class MatchRequest(NamedTuple):
     given: tuple[tuple[int, str, str], ...] = ()  # (seat, slot, text): what fills slots of cards from outside the match
     texts: tuple[tuple[int, str], ...] = ()  # (actions before it, text): what was written for slots within the prefix
     attempts: tuple[Attempt, ...] = ()  # at the submatches of the match that it continues from, in their order
+    explore: tuple[float, ...] = ()  # by seat: how likely a reply is drawn from all legal ones alike; (): 0  # [seats]
 
     def from_start(self, start: Start) -> MatchRequest:
         """Return this match from a stored start of its game."""

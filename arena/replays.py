@@ -65,7 +65,7 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
 def request_to_record(request: MatchRequest) -> dict[str, Any]:
     """Return a request as a JSON object, from which ``request_from_record`` makes an equal one."""
     record = request._asdict()
-    for field in ("prefix", "start", "given"):
+    for field in ("prefix", "start", "given", "explore"):
         if not record[field]:
             del record[field]
     return record

@@ -83,7 +83,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(
         (
             *("samples-leduc", "samples-goofspiel", "samples-hex", "samples-dice"),
-            *("samples-goofspiel5", "samples-dice6"),
+            *("samples-goofspiel5", "samples-dice6", "samples-dice2x3"),
             *("equal-leduc", "equal-goofspiel", "equal-hex", "equal-dice"),
         ),
         "benchmarks.studies.self_play.from_samples",

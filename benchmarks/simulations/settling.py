@@ -48,7 +48,7 @@ class Course(NamedTuple):
     averaged: list[float]
 
 
-SAMPLED = Rule("`settle-sampled`", (1.2, 12.0), (0.15, 0.004), (0.15, 0.05), 5, average=0.95)
+RETURNS = Rule("`settle-returns`", (1.2, 12.0), (0.15, 0.004), (0.15, 0.05), 5, average=0.95)
 SETTLE = Rule("`settle`", (0.7, 2.0), (0.02, 0.001), (0.2, 0.2), 10, 0.01, 0.95, exact=True, updates=400, damping=0.0)
 RULES = (
     Rule("plain, as `pocket`", (2.0, 2.0), (0.15, 0.04)),
@@ -56,12 +56,12 @@ RULES = (
     Rule("mirror descent, annealed: kl_old 1, entropy 0.2", (1.0, 1.0), (0.2, 0.2), schedule="mmd"),
     Rule("the same within its guarantee: kl_old 5, entropy 0.2", (5.0, 5.0), (0.2, 0.2), schedule="mmd"),
     Rule("a magnet of 0.2 every 25, kl_old 5", (5.0, 5.0), (0.15, 0.02), (0.2, 0.2)),
-    SAMPLED._replace(average=0.0, name="`settle-sampled` without the average"),
-    SAMPLED,
-    SAMPLED._replace(name="`settle-sampled`, its magnet in the rewards (R-NaD)", in_rewards=True),
-    SAMPLED._replace(name="`settle-sampled`, optimistic steps", optimism=1.0),
-    SAMPLED._replace(name="`settle-sampled` with exact advantages", exact=True),
-    SAMPLED._replace(name="the same, and all states move alike", exact=True, damping=0.0),
+    RETURNS._replace(average=0.0, name="`settle-returns` without the average"),
+    RETURNS,
+    RETURNS._replace(name="`settle-returns`, its magnet in the rewards (R-NaD)", in_rewards=True),
+    RETURNS._replace(name="`settle-returns`, optimistic steps", optimism=1.0),
+    RETURNS._replace(name="`settle-returns` with exact advantages", exact=True),
+    RETURNS._replace(name="the same, and all states move alike", exact=True, damping=0.0),
     SETTLE._replace(name="`settle`, but states move as often as they are met", damping=DAMPING),
     SETTLE._replace(
         name="`settle` with a weaker magnet: 0.07 to 0.04 every 25, kl_old 0.7 to 1",

@@ -53,6 +53,10 @@ class MatchmakingConfig(SharesConfig):
     group_size: Positive = Field(
         1, description="matches from the same start with the same players; rules that compare within groups need 2"
     )
+    explore: Share = Field(
+        0.0,
+        description="self_play: one seat, by turns, draws this share of its replies evenly",
+    )
     tree: int | None = Field(
         None,
         ge=2,

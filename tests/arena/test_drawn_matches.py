@@ -12,6 +12,7 @@ from arena.drawn_matches import Lineup, Lineups, draws
 from arena.records import DrawnChoice, Episode, MatchRequest, Reply, TokenTrace
 from arena.samplers.scripted import Always, Equilibrium, Random
 from arena.scheduler import play, rounds
+from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from roles.cards import load_roles
@@ -185,21 +186,46 @@ def test_choices_are_asked_once_a_position_and_in_the_matches_order():
     assert [len(set(batch)) for batch in asked] == [3, 6, 3], "by cards; the second seat after a pass and a bet"
 
 
+class Weighing(Random):
+    """Chooses by ``SHARES``, and says twice what each reply consists of."""
+
+    def sample(self, requests):
+        raise AssertionError("every match is drawn")
+
+    def choices(self, requests):
+        return [
+            DrawnChoice([Reply(a, TokenTrace("w", (1, 2, 3), (4, 5), (0.0, 0.0), None)) for a in one.legal], SHARES)
+            for one in requests
+        ]
+
+
 @pytest.mark.parametrize("alone", [False, True])
-def test_a_choice_is_drawn_by_its_shares_and_all_of_its_tokens_are_counted(alone):
+@pytest.mark.parametrize("share", [0.2, 0.6, 1.0])
+def test_a_seat_that_explores_draws_that_share_of_its_replies_from_all_alike(monkeypatch, alone, share):
+    """The other seat draws as ever, and the log-probs of what is drawn are the policy's."""
+    monkeypatch.setattr(Weighing, "alone", alone)
+    requests = [one._replace(explore=(0.0, share)) for one in requests_of("kuhn_poker", "ww", 8000)]
+    turns = [turn for episode in play_with(requests, {"w": Weighing()}) for turn in episode.turns]
+    for seat, expected in ((0, 0.75), (1, 0.75 - 0.25 * share)):
+        own = [turn for turn in turns if turn.seat == seat]
+        assert sum(turn.action == "bet" for turn in own) / len(own) == pytest.approx(expected, abs=0.02)
+    assert {turn.trace.logprobs for turn in turns} == {(0.0, 0.0)}
+    still = [one._replace(explore=(0.0, 0.0)) for one in requests]
+    without = play_with(requests_of("kuhn_poker", "ww", 8000), {"w": Weighing()})
+    assert [one.turns for one in play_with(still, {"w": Weighing()})] == [one.turns for one in without]
+
+
+def test_the_referee_does_not_explore_and_says_so():
+    [request] = requests_of("simple_negotiation", "ab", 1)
+    with pytest.raises(UsageError, match=r"matchmaking\.explore is for .* of simple_negotiation between a, b are"):
+        play_with([request._replace(explore=(0.5, 0.0))], dict.fromkeys("ab", Random()))
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_choice_is_drawn_by_its_shares_and_all_of_its_tokens_are_counted(monkeypatch, alone):
     """Shares need not come to one, as sums of rounded ones do not; an engine that speaks twice counts both replies."""
-
-    class Weighing(Random):
-        def sample(self, requests):
-            raise AssertionError("every match is drawn")
-
-        def choices(self, requests):
-            return [
-                DrawnChoice([Reply(a, TokenTrace("w", (1, 2, 3), (4, 5), (0.0, 0.0), None)) for a in one.legal], SHARES)
-                for one in requests
-            ]
-
-    Weighing.alone, engine = alone, Weighing()
+    monkeypatch.setattr(Weighing, "alone", alone)
+    engine = Weighing()
     episodes = play_with(requests_of("kuhn_poker", "ww", 400), {"w": engine})
     turns = [turn for episode in episodes for turn in episode.turns]
     assert sum(turn.action == "bet" for turn in turns) / len(turns) == pytest.approx(0.75, abs=0.06)

@@ -52,6 +52,7 @@ REQUESTS = st.builds(
     task=TEXTS,
     cast=st.lists(st.builds(Cast, TEXTS, TUPLE, st.just((True, False))), max_size=1).map(tuple),
     branch=st.lists(st.integers(0, 2**63), max_size=1).map(tuple),
+    explore=st.lists(FLOATS, max_size=2).map(tuple),
 )
 
 

@@ -257,6 +257,13 @@ def test_a_kept_course_is_read_unless_its_constants_changed(tmp_path, monkeypatc
     assert json.loads(kept.read_text())["asked"]["learner"]["clip"] == 0.3
 
 
+def test_matches_that_explore_take_as_many_decisions_as_their_policies_say(kuhn):
+    """Two who pass take two; one who bets half as often as it explores adds a third, where it is the second seat."""
+    passes = kuhn.normalised(np.where(kuhn.action == 1, -700.0, 0.0))
+    for explore, expected in ((0.0, 2.0), (0.5, 2.0 + 0.5 * 0.25), (1.0, 2.25)):
+        assert study.expected_length(kuhn, passes, explore) == pytest.approx(expected)
+
+
 @pytest.mark.thorough
 def test_the_language_models_decisions_are_counted_and_its_networks_have_as_many(tmp_path, monkeypatch):
     monkeypatch.setitem(study.SETTLED, "equal-leduc", study.Game("Kuhn poker", "kuhn_poker"))

@@ -51,7 +51,7 @@ def test_with_constant_entropy_exact_updates_end_in_the_logit_equilibrium(kuhn):
 
 
 def test_a_rule_without_noise_settles_and_the_same_seed_gives_the_same_course(kuhn):
-    rule = settling.SAMPLED._replace(exact=True)
+    rule = settling.RETURNS._replace(exact=True)
     course = learn(kuhn, rule, 60, 1024, 101)
     assert course.newest[-1] < 0.8 * course.newest[4] < 0.1
     noisy = Rule("noisy", (2.0, 2.0), (0.15, 0.04))

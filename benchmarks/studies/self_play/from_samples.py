@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.report.curves import draw_over_seeds, save_with_legend, value_at
 from benchmarks.report.page import RESULTS
+from benchmarks.simulations.settling_table import Floats
 from benchmarks.studies.runs import Result, measure_runs, run_study
 from benchmarks.studies.self_play.policy_gradients import Arrays, Learner, learn
 from games.common.files import atomic_write
@@ -62,6 +63,7 @@ GAMES = {
     "samples-dice": DICE,
     "samples-goofspiel5": Game("goofspiel, 5 cards", "goofspiel(imp_info=True,num_cards=5,points_order=descending)"),
     "samples-dice6": Game("liar's dice, 6 faces", "liars_dice"),
+    "samples-dice2x3": Game("liar's dice, 2 dice of 3 faces", "liars_dice(dice_sides=3,numdice=2)"),
 }
 SETTLED = {"equal-leduc": LEDUC, "equal-goofspiel": GOOFSPIEL, "equal-hex": HEX, "equal-dice": DICE}
 
@@ -84,6 +86,14 @@ def trained(game: str, learner: Learner, budget: int, seed: int, kept: Path) -> 
     return course
 
 
+def expected_length(arrays: Arrays, logprobs: Floats, explore: float) -> float:
+    """Return the decisions that a training match is expected to take: seats explore by turns.  # logprobs [Q]"""
+    own, mixed = slice(arrays.seats, None), logprobs.copy()
+    even = 1.0 / arrays.actions[arrays.state[own]]
+    mixed[own] = np.log((1.0 - explore) * np.exp(logprobs[own]) + explore * even)
+    return fmean(arrays.length(np.where(arrays.seat == seat, mixed, logprobs)) for seat in range(arrays.seats))
+
+
 def measure(run_dir: Path, game: str) -> dict[str, Any]:
     """Return the course of a language model: its snapshots' exploitability over the decisions that were expected."""
     import league
@@ -100,7 +110,7 @@ def measure(run_dir: Path, game: str) -> dict[str, Any]:
             table = resolve(f"{run_dir}@{snapshot.id}", spec, engines).tabulate().table
             rows = [table.probabilities[key] for key in arrays.form.keys]
             logprobs = np.concatenate([np.zeros(arrays.seats), np.log(np.maximum(np.concatenate(rows), 1e-300))])
-            length = arrays.length(logprobs)
+            length = expected_length(arrays, logprobs, run.config.matchmaking.explore)
             if snapshot.step:
                 since = (snapshot.step - step) * settings.matches * (length + before) / 2.0
                 course["decisions"].append(course["decisions"][-1] + since)

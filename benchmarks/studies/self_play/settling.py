@@ -3,7 +3,7 @@
     python -m benchmarks.studies.self_play.settling STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Each study is one game, trained by the preset `settle` as `league train settle --game GAME` does it, and by plain
-self-play: `settle-sampled` without magnet and average, and with the weights of entropy and the old policy of `pocket`.
+self-play: `settle-returns` without magnet and average, and with the weights of entropy and the old policy of `pocket`.
 Both play the same number of matches. Figures are exact. With --keep, an interrupted study continues, and further
 seeds join it.
 """
@@ -45,7 +45,7 @@ COLUMNS = {
 def conditions(game: str) -> dict[str, RunConfig]:
     """Return the configurations that are compared, by name."""
     settle = load_config("settle", *MEASURING, games=[game])
-    plain = load_config("settle-sampled", *MEASURING, *PLAIN, games=[game])
+    plain = load_config("settle-returns", *MEASURING, *PLAIN, games=[game])
     return {"plain self-play": plain.model_copy(update={"policies": {}}), "settle": settle}
 
 

@@ -73,7 +73,7 @@ def draw_matches(
         return []  # it has exploiters alone, whose share is less than a deal here; they learn in other games
     if not seatings:
         raise _too_few(game, matches, size)
-    requests = _requests(seatings, size, run_seed, first_index, game.name)
+    requests = _requests(seatings, size, run_seed, first_index, game.name, config.explore)
     return _with_branch_seeds(requests, config.tree, game.max_turns, run_seed) if config.tree else requests
 
 
@@ -194,7 +194,7 @@ def _seatings(
 
 
 def _requests(
-    seatings: Sequence[_Seating], group_size: int, run_seed: int, first_index: int, game: str
+    seatings: Sequence[_Seating], group_size: int, run_seed: int, first_index: int, game: str, explore: float
 ) -> list[MatchRequest]:
     """Return the matches of a draw with their indices and seeds, ``group_size`` of every seating."""
     repeated = (seating for seating in seatings for _ in range(group_size))
@@ -207,9 +207,18 @@ def _requests(
             players=seating.players,
             trained=seating.trained,
             rule=seating.rule,
+            explore=_explore(seating, index, explore),
         )
         for index, seating in enumerate(repeated, first_index)
     ]
+
+
+def _explore(seating: _Seating, index: int, share: float) -> tuple[float, ...]:
+    """Return how much each seat of a match explores: one of them, by turns, while the others play as they do."""
+    if not share or seating.rule != "self_play":
+        return ()
+    seats = len(seating.players)
+    return tuple([share if seat == index % seats else 0.0 for seat in range(seats)])
 
 
 def _with_branch_seeds(requests: Sequence[MatchRequest], tree: int, turns: int, run_seed: int) -> list[MatchRequest]:

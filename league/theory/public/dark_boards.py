@@ -169,13 +169,14 @@ class Solved(NamedTuple):
 
 def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
     """Yield bounds of the game's value at intervals of predictive CFR+ iterations. Seats learn in turns, and iteration
-    t has weight t^4 in their averages. The bounds are the average policies' worst cases, so they hold at any time.
+    t has weight t^4 in their averages. The bounds are the worst cases of the average policies or the newest, whichever
+    were the best so far, so they hold at any time.
     """
     policies = board.uniform()
     regrets, summed, reach, gained = ([np.zeros(len(policy)) for policy in policies] for _ in range(4))
     for trie, policy, reached in zip(board.tries, policies, reach, strict=True):
         passes.reaches(trie, policy, reached)
-    total = 0.0
+    total, low, high = 0.0, -np.inf, np.inf
     for iteration in range(1, iterations + 1):
         share = float(iteration**4)
         total += share
@@ -185,8 +186,10 @@ def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
             passes.learn(trie, gained[seat], policies[seat], regrets[seat], summed[seat], reach[seat], share)
             passes.reaches(trie, policies[seat], reach[seat])
         if iteration % every == 0:
-            first, second = _answers(board, (summed[0] / total, summed[1] / total))
-            yield Solved(iteration, -second, first)
+            for reached in ((summed[0] / total, summed[1] / total), (reach[0], reach[1])):
+                first, second = _answers(board, reached)
+                low, high = max(low, -second), min(high, first)
+            yield Solved(iteration, low, high)
 
 
 def is_compiled() -> bool:

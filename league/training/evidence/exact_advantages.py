@@ -42,7 +42,7 @@ def check_exact(context: RunContext) -> None:
                 except UsageError as error:
                     raise UsageError(
                         f"values.estimator = {name!r} cannot enumerate {game}. {error} Choose another estimator, "
-                        "or the preset settle-sampled instead of settle, or pocket-returns instead of pocket, which "
+                        "or the preset settle-returns instead of settle, or pocket-returns instead of pocket, which "
                         "learn from the returns of matches."
                     ) from None
 

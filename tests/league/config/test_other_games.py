@@ -24,11 +24,11 @@ def test_a_family_takes_a_place_for_each_of_its_games():
 
 def test_long_matches_are_fewer():
     """Connect four lasts 42 turns: 4 * 3 * 1024 / 42 = 293 matches, and 256 is the nearest power of two."""
-    assert load("settle-sampled", games=["connect_four"]).games["connect_four"].matches == 256
+    assert load("settle-returns", games=["connect_four"]).games["connect_four"].matches == 256
 
 
 def test_several_games_share_the_matches():
-    games = load("settle-sampled", games=["kuhn_poker(players=3)", GOOFSPIEL]).games
+    games = load("settle-returns", games=["kuhn_poker(players=3)", GOOFSPIEL]).games
     assert {name: game.matches for name, game in games.items()} == {"kuhn_poker(players=3)": 512, GOOFSPIEL: 512}
 
 
@@ -40,6 +40,15 @@ def test_a_game_explores_as_the_presets_game_that_is_most_like_it():
     assert (hanabi.entropy, hanabi.entropy_end) == (0.6, 0.02)
     assert games["leduc_poker"].entropy == pocket["tic_tac_toe"].entropy
     assert games["kuhn_poker"] == pocket["kuhn_poker"]
+
+
+def test_settle_sampled_is_settle_but_for_how_replies_are_valued_and_tried():
+    sampled, settle = load("settle-sampled"), load("settle")
+    assert (sampled.objective, sampled.optimizer, sampled.model) == (settle.objective, settle.optimizer, settle.model)
+    assert sampled.policies == settle.policies
+    assert (sampled.values.estimator, settle.values.estimator) == ("empirical", "exact")
+    assert sampled.matchmaking == settle.matchmaking.model_copy(update={"explore": 0.5})
+    assert settle.matchmaking.explore == 0.0
 
 
 def test_overrides_are_of_the_new_games():
@@ -78,7 +87,7 @@ def test_a_games_table_that_says_nothing_has_the_defaults():
 )
 def test_what_does_not_go_together_says_so(overrides, message):
     with pytest.raises(UsageError, match=message):
-        load("settle-sampled", overrides)
+        load("settle-returns", overrides)
 
 
 def test_a_games_own_end_does_not_fit_mirror_descents_schedule():

@@ -207,6 +207,18 @@ def test_groups_share_deal_and_players_but_not_what_players_draw(live: tuple[str
     assert set(by_deal.values()) == {len(live)}, "a deal against past opponents is played in every seating"
 
 
+@pytest.mark.parametrize("live", [("main", "main"), ("a", "b", "a")])
+def test_seats_explore_by_turns_in_self_play_alone(live: tuple[str, ...]) -> None:
+    past = {policy: [f"{policy}-0"] for policy in set(live)}
+    config = MatchmakingConfig(self_play=0.5, fictitious=0.5, explore=0.4)
+    matches = draw(past=past, live=live, config=config, matches=480)
+    assert {match.explore for match in matches if match.rule == "fictitious"} == {()}
+    found = Counter(match.explore for match in matches if match.rule == "self_play")
+    assert set(found) == {tuple(0.4 * (seat == own) for seat in range(len(live))) for own in range(len(live))}
+    assert max(found.values()) - min(found.values()) <= 1
+    assert {match.explore for match in draw(past=past, live=live, matches=60)} == {()}
+
+
 def test_a_resting_policy_gives_no_trajectories() -> None:
     past = {"a": ["a-0"], "b": ["b-0"]}
     matches = draw(past=past, live=("a", "b"), learning={"b"}, config=MatchmakingConfig(self_play=0.5, fictitious=0.5))

@@ -1,5 +1,7 @@
 """Dark hex and phantom tic-tac-toe: exploitabilities are those of OpenSpiel's states, walked one by one."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyspiel
 import pytest
@@ -81,6 +83,18 @@ def test_the_bounds_of_a_value_close_on_it():
         *_, solved = dark_boards.solve(dark_boards.dark_board(name), 300, 100)
         assert solved.low - 1e-9 <= value <= solved.high + 1e-9
         assert solved.high - solved.low < 1e-3
+
+
+@pytest.mark.thorough
+def test_bounds_are_of_the_newest_policies_too_and_never_widen():
+    """Of 2 × 3 cells in the abrupt game the averages of 400 iterations leave 3e-4; the newest policies, 1e-15."""
+    found = list(dark_boards.solve(dark_boards.dark_board(HEX.format(2, 3, "adh")), 400, 50))
+    assert found[-1].high - found[-1].low < 1e-6
+    assert found[-1].low <= 9 / 11 + 1e-9
+    assert found[-1].high >= 9 / 11 - 1e-9
+    for before, after in pairwise(found):
+        assert before.low <= after.low
+        assert before.high >= after.high
 
 
 @pytest.mark.thorough

@@ -87,12 +87,12 @@ def test_each_turn_has_openspiels_advantage_of_its_information_state(players):
     [
         pytest.param("values.exact.all_replies=false", marks=pytest.mark.thorough),
         "values.exact.all_replies=true",
-        "values.estimator=empirical",
+        "values.estimator=empirical matchmaking.explore=0.5",
     ],
 )
 def test_a_run_that_learns_from_them_goes_on_bit_for_bit(override, tmp_path):
     """What the empirical tree remembers is part of a checkpoint."""
-    config = league.load_config("pocket-returns", *TINY, override)
+    config = league.load_config("pocket-returns", *TINY, *override.split())
     whole = league.train(config, tmp_path / "whole")
     league.train(config, tmp_path / "broken", watch=lambda iteration, _: iteration == 1)
     broken = league.resume(tmp_path / "broken")
@@ -121,6 +121,11 @@ def test_a_run_that_learns_from_them_goes_on_bit_for_bit(override, tmp_path):
             ["values.estimator=empirical", "objective.magnet=0.1", "objective.magnet_rule=rewards"],
             "'empirical' .* those of the magnet",
         ),
+        (["matchmaking.explore=0.5"], "replies that the policy would not.* values.estimator to empirical"),
+        (
+            ["matchmaking.explore=0.5", "values.estimator=empirical", "credit.rule=rae"],
+            "would take them for its own",
+        ),
         (["credit.rule=gae_turn"], "cannot use the turn values of the estimator 'exact'"),
     ],
 )
@@ -131,7 +136,7 @@ def test_where_a_game_cannot_be_counted_out_it_is_refused(overrides, told, tmp_p
 
 def test_a_game_too_large_to_be_counted_out_is_refused_before_there_is_a_run(tmp_path):
     config = league.load_config("settle", games=["hex(board_size=5)"])
-    with pytest.raises(UsageError, match=r"more than 50,000 positions.*settle-sampled"):
+    with pytest.raises(UsageError, match=r"more than 50,000 positions.*settle-returns"):
         league.train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
