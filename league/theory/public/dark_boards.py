@@ -186,8 +186,8 @@ def solve(board: DarkBoard, iterations: int, every: int) -> Iterator[Solved]:
             passes.learn(trie, gained[seat], policies[seat], regrets[seat], summed[seat], reach[seat], share)
             passes.reaches(trie, policies[seat], reach[seat])
         if iteration % every == 0:
-            for reached in ((summed[0] / total, summed[1] / total), (reach[0], reach[1])):
-                first, second = _answers(board, reached)
+            for played in ((summed[0] / total, summed[1] / total), (reach[0], reach[1])):
+                first, second = _answers(board, played)
                 low, high = max(low, -second), min(high, first)
             yield Solved(iteration, low, high)
 
