@@ -55,6 +55,11 @@ class EvaluationConfig(Section):
         True,
         description="for a pretrained model: KL to the untrained one on ordinary prompts, and the likelihood of a text",
     )
+    language_tasks: Count = Field(
+        0,
+        description="with it, small tasks of each kind (arithmetic, reading a table, following an instruction) that it "
+        "solves at every freeze",
+    )
     gate: float | None = Field(
         None,
         ge=0.5,
