@@ -101,7 +101,10 @@ def last_snapshot(run_dir: Path) -> Path:
 
 def measure(study: str, keep: Path, seeds: Sequence[int]) -> dict[str, Any]:
     """Return a table for each figure."""
-    runs = {seed: run.run.path.absolute() for seed, run in trained("smol", seeds, SHORT if study == "language" else (), keep).items()}
+    runs = {
+        seed: run.run.path.absolute()
+        for seed, run in trained("smol", seeds, SHORT if study == "language" else (), keep).items()
+    }
     tables = []
     for game in MATCHES if study == "transfer" else ():
         print(f"{game}: against random", file=sys.stderr, flush=True)
