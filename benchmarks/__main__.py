@@ -68,7 +68,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
         "benchmarks.studies.self_play.settling",
     )
     | dict.fromkeys(("transfer", "language"), "benchmarks.studies.language.transfer")
-    | {"wordings": "benchmarks.studies.language.wordings"}
+    | {"wordings": "benchmarks.studies.language.wordings", "words": "benchmarks.studies.language.words"}
     | dict.fromkeys(
         ("learned_values", "which_rule", "which_rule_groups", "mars_levels"), "benchmarks.simulations.credit_rules"
     )

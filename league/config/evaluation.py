@@ -57,8 +57,7 @@ class EvaluationConfig(Section):
     )
     language_tasks: Count = Field(
         0,
-        description="with it, small tasks of each kind (arithmetic, reading a table, following an instruction) that it "
-        "solves at every freeze",
+        description="with it, generated tasks of each kind that it is given at every freeze",
     )
     gate: float | None = Field(
         None,

@@ -160,8 +160,7 @@ class ColdStartConfig(Section):
     )
     random_moves: Count = Field(
         0,
-        description="most random moves that each match to imitate begins with, and that are not imitated: positions to "
-        "which good players would not come",
+        description="most random moves, not imitated, that each match to imitate begins with",
     )
     batch_size: Positive = Field(256, description="turns in a step")
     learning_rate: LearningRate = Field(3e-3, description="peak learning rate")
