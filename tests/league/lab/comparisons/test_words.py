@@ -22,6 +22,7 @@ from league.lab.comparisons.words import (
     model_scores,
     model_words,
     permuted,
+    spoken_turns,
     words_before,
     words_of,
 )
@@ -89,6 +90,14 @@ def test_a_player_that_copies_its_last_word_moves_as_far_as_worked_by_hand():
     assert report.length == pytest.approx((5 * 4 + 2) / 5)
 
 
+def test_players_are_kept_apart_where_they_are_given_the_same():
+    def scores(prefixes):
+        return [copies([one])[0] if one.turn.player == "p" else (0.3, 0.7) for one in prefixes]
+
+    _, rows = measured([turn(), turn(player="q", match=1)], scores)
+    assert rows["none"].moved.mean == pytest.approx((0.5 + 0.0) / 2)
+
+
 def test_an_order_moves_it_as_far_as_all_orders_do_on_average():
     """Of 119 other orders of five words 24 end on the other act and 23 on the same."""
     _, rows = measured([turn(match=n) for n in range(3000)], copies)
@@ -127,6 +136,7 @@ def test_tags_of_thoughts_stay_where_they_are():
     assert order.startswith("<think>")
     assert [len(part.split()) for part in order[7:].split("</think>")] == [4, 1]
     assert permuted("same same ", random.Random(0)) == "same same "
+    assert {permuted("so bet ", random.Random(seed)) for seed in range(20)} == {"bet so "}
 
 
 def test_the_words_of_a_reply_end_where_its_first_mark_begins():
@@ -189,6 +199,9 @@ def test_words_are_read_from_matches_and_a_player_without_any_gives_zero():
     [report] = words_of((speaks, mute), result)
     assert report.turns == sum(turn.player == "says" for episode in result.episodes for turn in episode.turns)
     assert (report.with_words, report.length) == (report.turns, 4.0)
+    found = spoken_turns("says", (speaks, mute), result)
+    assert {one.match for one in found} == set(range(4))  # deals, each in both seatings
+    assert {one.role.seat for one in found} == {0, 1}
     rows = {row.name: row for row in report.rows}
     assert rows["none"].moved.mean > 0.0
     assert rows["same"].moved.mean == rows["replaced"].moved.mean == 0.0  # it says the same everywhere
