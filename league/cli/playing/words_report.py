@@ -39,7 +39,8 @@ def print_words(report: WordsReport, console: Console) -> None:
     console.print(f"\nThe words of {report.player} before its acts", style="bold", markup=False)
     if not report.with_words:
         console.print(
-            f"In {report.turns} turns it wrote nothing but the act: there are no words to change, so every change moves it by 0."
+            f"In {report.turns} turns it wrote nothing but the act. There are no words to change: every figure is 0, "
+            "but for chance words of fresh samples."
         )
         return
     console.print(
