@@ -67,7 +67,8 @@ STUDIES = (  # modules of parts that need the part's name and seeds
         ("settle-kuhn", "settle-leduc", "settle-goofspiel", "settle-dice", "settle-kuhn3", "settle-hex"),
         "benchmarks.studies.self_play.settling",
     )
-    | {"transfer": "benchmarks.studies.language.transfer", "wordings": "benchmarks.studies.language.wordings"}
+    | dict.fromkeys(("transfer", "language"), "benchmarks.studies.language.transfer")
+    | {"wordings": "benchmarks.studies.language.wordings", "words": "benchmarks.studies.language.words"}
     | dict.fromkeys(
         ("learned_values", "which_rule", "which_rule_groups", "mars_levels"), "benchmarks.simulations.credit_rules"
     )

@@ -1,4 +1,4 @@
-"""Players without a model: random, always one action, a game's scripts, equilibrium and Monte Carlo tree search.
+"""Players without a model: random, one action, a game's scripts, equilibrium, minimax and Monte Carlo tree search.
 
 OpenSpiel is imported only when a player needs it, so that the command line starts fast.
 """
@@ -16,6 +16,7 @@ from games.abilities import GivesBeliefs
 from games.common.errors import UsageError
 from games.spec import FreeText, GameSpec, HasScripts
 from roles.replies import format_reply, read_free_text
+from roles.role import ReplyForm
 
 if TYPE_CHECKING:
     from games.openspiel.game import OpenSpielGame
@@ -31,6 +32,7 @@ _MISSED = (
 )
 
 Shares = Mapping[int, float]  # the probability of each action id
+ActionValues = Mapping[tuple[int, str], Mapping[int, float]]  # by (seat, position), what each action id is worth
 ExactPolicy = Mapping[tuple[int, str], Shares]  # by (seat, information state) of the game as this project keys it
 
 
@@ -203,6 +205,42 @@ class Equilibrium:
         if exact is None:
             sys.stderr.write(_MISSED.format(name=spec.name, **policy._asdict()))
         return policy, exact or {}
+
+
+class Minimax:
+    """Plays one of the best actions of a board game, by backward induction over its positions (Zermelo 1913).
+
+    In a free reply it says first what each action comes to, so that a model that imitates it learns to compute before
+    it acts: "1 loses, 2 draws, 3 wins, so [3]".
+    """
+
+    def __init__(self, values: Callable[[GameSpec], ActionValues]) -> None:
+        """``values`` returns what each action is worth in each position of a game, and raises UsageError for a game
+        that it cannot solve.
+        """
+        self._values = values
+        self._solved: dict[str, ActionValues] = {}
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return one reply for each request, drawn among the best. Raises UsageError for a game it cannot solve."""
+        return [Reply(self._reply(request)) for request in requests]
+
+    def _reply(self, request: ReplyRequest) -> str:
+        game = _openspiel_game(request, "minimax")
+        if game.spec.name not in self._solved:
+            self._solved[game.spec.name] = self._values(game.spec)
+        by_id = self._solved[game.spec.name][game.pyspiel_state().current_player(), game.information_state(0)]
+        worth = [by_id[action] for action in game.legal_ids()]
+        best = [label for label, value in zip(request.legal, worth, strict=True) if value == max(worth)]
+        reply = format_reply(request.role, request.rng.choice(best))
+        if request.role.reply is ReplyForm.CHOICE:
+            return reply
+        said = [f"{label} {_outcome(value)}" for label, value in zip(request.legal, worth, strict=True)]
+        return f"{', '.join(said)}, so {reply}"
+
+
+def _outcome(value: float) -> str:
+    return "wins" if value > 0.0 else "loses" if value < 0.0 else "draws"
 
 
 class Mcts:

@@ -23,12 +23,13 @@ def comparison_lines(tables: Sequence[dict[str, Any]]) -> list[str]:
     """Return the lines of one table for each game of a study; the last columns are means over a condition's runs.
 
     The table's ``columns`` holds their headings by figure; without it they are the noise of learning. ``places`` are
-    those of their means after the point, 2 if it is not stated. Of one run there is no interval.
+    those of their means after the point, 2 if it is not stated. Of one run there is no interval. Where
+    ``less_is_better`` is None nothing is better, and a difference is only more or less.
     """
     lines: list[str] = []
     for table in tables:
-        aim = "less" if table["less_is_better"] else "more"
-        lines += [f"**{table['game']}**, {table['figure']}, {aim} is better", ""]
+        aim = {True: ", less is better", False: ", more is better", None: ""}[table["less_is_better"]]
+        lines += [f"**{table['game']}**, {table['figure']}{aim}", ""]
         columns = table.get("columns", NOISE)
         heads = ["condition", "mean, 95 % interval", "less the first, by seed", *columns.values()]
         lines += [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
@@ -59,7 +60,7 @@ def _mean(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.3f} ({low:.3f} to {high:.3f})"
 
 
-def _difference(values: Sequence[float], less_is_better: bool) -> str:
+def _difference(values: Sequence[float], less_is_better: bool | None) -> str:
     """Return a paired difference with its verdict: better or worse only if its interval excludes zero."""
     if len(values) == 1:
         return f"{values[0]:+.3f} (one seed)"
@@ -67,4 +68,6 @@ def _difference(values: Sequence[float], less_is_better: bool) -> str:
     verdict = "no clear difference"
     if low > 0.0 or high < 0.0:
         verdict = "better" if (high < 0.0) == less_is_better else "worse"
+        if less_is_better is None:
+            verdict = "less" if high < 0.0 else "more"
     return f"{statistics.fmean(values):+.3f} ({low:+.3f} to {high:+.3f}): {verdict}"

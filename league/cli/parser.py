@@ -15,6 +15,7 @@ a player is written as one of:
   random            draws every legal action with the same probability
   always:ACTION     one action at every turn, for example always:defect (games in which it is always legal)
   equilibrium       a solution of the game by CFR+ (small games in which one's gain is another's loss)
+  minimax           best play by backward induction (small games without chance or hidden information)
   mcts:SIMS         tree search with SIMS simulations a move (games without hidden information)
   scripted:NAME     a scripted player that a game brings, for example scripted:optimal in lookup
   RUN               the newest snapshot of a run: its folder, or its name under runs/

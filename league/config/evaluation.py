@@ -55,6 +55,10 @@ class EvaluationConfig(Section):
         True,
         description="for a pretrained model: KL to the untrained one on ordinary prompts, and the likelihood of a text",
     )
+    language_tasks: Count = Field(
+        0,
+        description="with it, generated tasks of each kind that it is given at every freeze",
+    )
     gate: float | None = Field(
         None,
         ge=0.5,

@@ -158,6 +158,10 @@ class ColdStartConfig(Section):
     players: tuple[str, ...] = Field(
         ("random",), min_length=1, description="players to imitate, such as scripted:optimal; each seat draws one"
     )
+    random_moves: Count = Field(
+        0,
+        description="most random moves, not imitated, that each match to imitate begins with",
+    )
     batch_size: Positive = Field(256, description="turns in a step")
     learning_rate: LearningRate = Field(3e-3, description="peak learning rate")
     own_replies: Count = Field(

@@ -16,6 +16,7 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.openspiel.game import OpenSpielGame, load_pyspiel
 from games.registry import make_game
+from league.population.players.scripted import scripted_player
 from roles.cards import load_roles, with_overrides
 
 KUHN_VALUE = -1 / 18  # to the first seat (Kuhn, 1950)
@@ -34,6 +35,7 @@ def first_seat_returns(players, matches, game="kuhn_poker"):
         for i in range(matches)
     ]
     engines = {"random": Random(), "equilibrium": Equilibrium(), "mcts": Mcts(100)}
+    engines["minimax"] = scripted_player("minimax")
     episodes = play(
         requests,
         roles_of=lambda name: load_roles(make_game(name).spec),
@@ -120,6 +122,21 @@ def test_mcts_takes_the_win_and_beats_random():
     assert statistics.mean(first_seat_returns(("mcts", "random"), 60, "tic_tac_toe")) > 0.8
 
 
+def test_minimax_says_what_each_cell_comes_to_and_takes_one_of_the_best():
+    """At first every cell of tic-tac-toe draws; after 5 a corner draws where an edge loses."""
+    player, game = scripted_player("minimax"), make_game("tic_tac_toe")
+    assert len({player.sample([request_in(game, seed=seed)])[0].text for seed in range(40)}) == 9
+    game.apply("5")
+    said = player.sample([request_in(game, reply="free")])[0].text
+    assert said.startswith("1 draws, 2 loses, 3 draws, 4 loses, 6 loses, 7 draws, 8 loses, 9 draws, so [")
+    assert {player.sample([request_in(game, seed=seed)])[0].text for seed in range(40)} == {*"1379"}
+    for action in ("1", "2", "4"):  # O at 1 and 4, X at 5 and 2: crosses win at 8, and must, or noughts win at 7
+        game.apply(action)
+    said = player.sample([request_in(game, reply="free")])[0].text
+    assert said.endswith("8 wins, 9 loses, so [8]")
+    assert first_seat_returns(("minimax", "minimax"), 20, "tic_tac_toe") == [0.0] * 20
+
+
 @pytest.mark.parametrize("engine", [Random(), Equilibrium()])
 def test_scripted_players_answer_in_the_roles_form(engine):
     game = make_game("kuhn_poker")
@@ -135,6 +152,8 @@ def test_scripted_players_answer_in_the_roles_form(engine):
         (Equilibrium(), "liars_dice", "has more. Use random"),
         (Mcts(10), "kuhn_poker", "mcts needs perfect information"),
         (Mcts(10), "matrix_rps", "mcts needs perfect information"),
+        (scripted_player("minimax"), "kuhn_poker", "minimax needs a game of two without chance or hidden"),
+        (scripted_player("minimax"), "connect_four", "connect_four"),
     ],
 )
 def test_games_a_player_cannot_play_are_refused_in_a_sentence(engine, name, message):

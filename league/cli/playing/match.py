@@ -27,6 +27,7 @@ from league.cli.parser import (
     add_seed_option,
     add_until_options,
 )
+from league.cli.playing.words_report import print_words, words_to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
     from arena.remote.usage import Usage
     from league.lab.comparisons.until_decided import Until
+    from league.lab.comparisons.words import WordsReport
     from league.population.evaluation.head_to_head import Decided, HeadToHead, JudgeResult
+    from league.population.players.player import Player
     from league.theory.statistics import Estimate
 
 EXAMPLES = (
@@ -61,6 +64,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--beliefs", action="store_true", help="ask seats the probes of the game's card; play does not change"
     )
+    parser.add_argument(
+        "--words",
+        action="store_true",
+        help="of free replies: how far the act moves when the words before it are cut, left out, permuted or replaced",
+    )
     add_player_options(parser)
     add_json_option(parser)
 
@@ -72,12 +80,14 @@ class MatchReport(NamedTuple):
     usage: dict[str, Usage]  # by player
     file: Path | None = None  # to keep the matches in
     transcripts: int = 1  # how many matches to show
+    words: tuple[WordsReport, ...] | None = None  # of the players that write any; None: not asked for
 
 
 def run(arguments: argparse.Namespace) -> MatchReport:
     """Play the matches."""
     from games.registry import make_game
     from league.lab.comparisons.until_decided import compare_until
+    from league.lab.comparisons.words import words_of
     from league.population.evaluation.head_to_head import compare, schedule
     from league.population.players.engines import Engines
     from league.population.players.player import resolve, with_probes
@@ -96,6 +106,8 @@ def run(arguments: argparse.Namespace) -> MatchReport:
         if arguments.beliefs:
             first, second = with_probes(first), with_probes(second)
         engines.check_settings(arguments.players)
+        if arguments.words:
+            _check_words(first, second)
         matches = until.at_most if until else arguments.matches or MATCHES
         total = len(schedule((first, second), matches, arguments.seed, arguments.seatings))
         with match_progress() as progress:
@@ -103,7 +115,17 @@ def run(arguments: argparse.Namespace) -> MatchReport:
             how = (arguments.seed, lambda _: progress.advance(task))
             players, most = (first, second), arguments.seatings
             result = compare_until(players, until, *how) if until else compare(players, matches, *how, most)
-        return MatchReport(result, engines.usage(), file, arguments.transcripts or 1)
+        words = words_of(players, result) if arguments.words else None
+        return MatchReport(result, engines.usage(), file, arguments.transcripts or 1, words)
+
+
+def _check_words(first: Player, second: Player) -> None:
+    """Raise UsageError if neither player has words before its acts that could be changed."""
+    from league.lab.comparisons.words import check_speaks
+
+    reasons = list(dict.fromkeys(map(check_speaks, (first, second))))
+    if all(reasons):
+        raise UsageError(f"--words: {' '.join(reasons)}")
 
 
 def _until(arguments: argparse.Namespace) -> Until | None:
@@ -168,6 +190,7 @@ def to_json(report: MatchReport) -> dict[str, Any]:
         "optimum": result.spec.optimum,
         "share_of_optimum": result.share_of_optimum,
         "decision": None if result.decision is None else _decision_to_json(result.decision),
+        "words": None if report.words is None else [words_to_json(words) for words in report.words],
         "beliefs": [[belief._asdict() for belief in episode.beliefs] for episode in result.episodes],
         "transcript": format_transcript(result.episodes[0], _seat_labels(result, 0)),
         "transcripts": [
@@ -225,6 +248,8 @@ def print_report(report: MatchReport, console: Console) -> None:
     rates = [f"{name} {format_percent(rate)}" for name, rate in zip(result.players, result.illegal_rates, strict=True)]
     console.print(f"\nIllegal replies: {', '.join(rates)}. Matches that ended by forfeit: {result.forfeits}.")
     _print_judges(result, console)
+    for words in report.words or ():
+        print_words(words, console)
     for index, episode in enumerate(result.episodes[: report.transcripts]):
         console.print("\nOne of the matches:" if report.transcripts == 1 else f"\nMatch {index}:", style="bold")
         console.print("\n".join(format_transcript(episode, _seat_labels(result, index))), markup=False)

@@ -1,8 +1,9 @@
 """The effect of training in games on a pretrained model's language: how far it has moved on ordinary prompts.
 
-Two numbers, on a set that ships with the project and never changes: KL(policy | untrained) in nats a token, over the
-tokens of plain answers to plain prompts, exact over the vocabulary; and the mean log-likelihood of a text, in nats a
-token. A player that improved while neither moved much still speaks; one whose KL has risen by nats does not.
+On a set that ships with the project and never changes: KL(policy | untrained) in nats a token, over the tokens of plain
+answers to plain prompts, exact over the vocabulary; the mean log-likelihood of a text, in nats a token; and the
+perplexity of several. With ``evaluation.language_tasks`` also small tasks (``small_tasks``). A player that improved
+while none of these moved much still speaks; one whose KL has risen by nats does not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from functools import cache
+from math import exp
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,6 +22,7 @@ from arena.lm.chunks import Tokens
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import AdapterLM
 from league.config import RunConfig
+from league.population.evaluation.small_tasks import score_tasks, small_tasks, task_shares
 from league.population.models.source import model_folder
 
 TEXTS = Path(__file__).with_suffix(".toml")
@@ -27,7 +30,8 @@ MAX_TOKENS = 512  # in one pass: each position has a row of the whole vocabulary
 
 
 def language_metrics(config: RunConfig, policies: Mapping[str, LanguageModel]) -> dict[str, float]:
-    """Return ``POLICY/language_kl`` and ``POLICY/language_logprob`` of policies on a pretrained model.
+    """Return ``POLICY/language_kl``, ``language_logprob``, ``language_perplexity`` and ``language_tasks/KIND/WAY`` of
+    policies on a pretrained model.
 
     Policies trained from scratch have none, and nobody has if ``evaluation.language`` is off. A full model's untrained
     weights are read again from their source.
@@ -47,6 +51,10 @@ def language_metrics(config: RunConfig, policies: Mapping[str, LanguageModel]) -
             untrained = loaded[model.source]
         metrics[f"{name}/language_kl"] = kl_of_answers(lm, untrained)
         metrics[f"{name}/language_logprob"] = text_logprob(lm)
+        metrics[f"{name}/language_perplexity"] = perplexity(lm)
+        if number := config.evaluation.language_tasks:
+            shares = task_shares(score_tasks(lm, small_tasks(number)))
+            metrics |= {f"{name}/language_tasks/{task}": share for task, share in shares.items()}
     return metrics
 
 
@@ -67,16 +75,29 @@ def kl_of_answers(lm: LanguageModel, untrained: LanguageModel) -> float:
     return fmean(divergences)
 
 
-@torch.no_grad()
 def text_logprob(lm: LanguageModel) -> float:
     """Return the mean log-likelihood of the text, in nats a token, given its first token."""
-    first, *following = lm.encode_reply(_texts()["text"].strip())[
-        :-1
-    ]  # without an end: the text does not answer anything
+    return fmean(token_logprobs(lm, _texts()["text"]))
+
+
+def perplexity(lm: LanguageModel) -> float:
+    """Return the perplexity a token of all passages: exp of the mean of -log p, each token given those before it."""
+    return exp(-fmean(value for passage in passages() for value in token_logprobs(lm, passage)))
+
+
+def passages() -> list[str]:
+    """Return the plain texts that no run is trained on."""
+    return [_texts()["text"], *_texts()["passages"]]
+
+
+@torch.no_grad()
+def token_logprobs(lm: LanguageModel, text: str) -> list[float]:
+    """Return the log-probability of each token of a text but its first, in nats."""
+    first, *following = lm.encode_reply(text.strip())[:-1]  # without an end: the text does not answer anything
     tokens: Tokens = tuple(following)
     (chunk,) = lm.plan([(first,)], [(tokens,)], len(tokens) + 1)
     logprobs = lm.reply_logits(chunk, [tokens])[0].float().log_softmax(-1)  # [T, V]
-    return float(logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None]).mean())
+    return [float(one) for one in logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])[:, 0]]
 
 
 @cache

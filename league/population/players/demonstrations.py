@@ -12,7 +12,7 @@ from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game, with_submatches
-from games.spec import FreeText
+from games.spec import Choices, FreeText
 from league.config import RunConfig
 from league.population.players.scripted import scripted_forms, scripted_player
 from roles.chat_text import Message
@@ -77,10 +77,38 @@ def _requests(config: RunConfig) -> list[MatchRequest]:
             match, *submatches = (
                 Cast(spec.name, tuple(rng.choices(names, k=spec.seats)), (False,) * spec.seats) for spec in specs
             )
+            prefix = _random_moves(game, deal, config.cold_start.random_moves, rng)
+            cast = tuple(submatches)
             requests.append(
-                MatchRequest(len(requests), game, deal, sample, match.players, match.trained, cast=tuple(submatches))
+                MatchRequest(len(requests), game, deal, sample, match.players, match.trained, cast=cast, prefix=prefix)
             )
     return requests
+
+
+def _random_moves(name: str, deal: int, most: int, rng: random.Random) -> tuple[str, ...]:
+    """Return up to ``most`` random moves from the beginning of a deal, after which somebody is still to move.
+
+    Raises UsageError for a game of words or submatches, which nothing random plays.
+    """
+    if not most:
+        return ()
+    game = make_game(name)
+    if game.spec.free_text or game.spec.submatch_games:
+        raise UsageError(
+            f"cold_start.random_moves = {most} begins matches with random moves, which {name} does not have: it asks "
+            "for words or opens submatches. Set it to 0."
+        )
+    game.reset(deal)
+    moves: list[str] = []
+    for _ in range(rng.randint(0, most)):
+        actions = game.actions()
+        assert isinstance(actions, Choices)
+        move = rng.choice(actions.labels)
+        game.apply(move)
+        if game.to_act() is None:
+            break
+        moves.append(move)
+    return tuple(moves)
 
 
 def _with_requests(episode: Episode) -> Iterator[tuple[Turn, FreeText | None]]:

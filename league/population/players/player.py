@@ -1,7 +1,7 @@
 """Players by the names that users write.
 
-These are ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``, ``scripted:NAME``, ``RUN``, ``RUN@SNAPSHOT``,
-``RUN@mixture``, ``best_response:DIR``, ``bayes:PLAYER,PLAYER``, ``hf:NAME`` and ``openai:MODEL``.
+These are ``random``, ``always:ACTION``, ``equilibrium``, ``minimax``, ``mcts:SIMS``, ``scripted:NAME``, ``RUN``,
+``RUN@SNAPSHOT``, ``RUN@mixture``, ``best_response:DIR``, ``bayes:PLAYER,PLAYER``, ``hf:NAME`` and ``openai:MODEL``.
 
 A player is resolved for one game. A run's snapshots play with the role cards and overrides of that run, and a mixture
 draws one snapshot for each of its seats when a match begins.

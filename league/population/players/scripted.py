@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable
 
 from arena.records import Sampler
-from arena.samplers.scripted import Always, Equilibrium, ExactPolicy, Mcts, Random, Script
+from arena.samplers.scripted import ActionValues, Always, Equilibrium, ExactPolicy, Mcts, Minimax, Random, Script
 from games.common import plugins
 from games.common.errors import UsageError
 from games.common.section import LARGEST_COUNT
-from games.spec import GameSpec
+from games.spec import GameSpec, Utility
 
 
 def _mcts(sims: str) -> Sampler:
@@ -29,11 +29,30 @@ def _exact(spec: GameSpec) -> ExactPolicy | None:
     return reached_equilibrium(spec)
 
 
+def _minimax() -> Sampler:
+    return Minimax(_action_values)
+
+
+def _action_values(spec: GameSpec) -> ActionValues:
+    """Return what each action of a board game is worth. Raises UsageError for any other game, and a large one."""
+    from league.theory.exact.position_graph import position_graph  # OpenSpiel is slow to import
+
+    if not (spec.perfect_information and spec.seats == 2 and spec.utility is Utility.ZERO_SUM) or spec.has_chance:
+        raise UsageError(
+            f"minimax needs a game of two without chance or hidden information, in which what one wins the other "
+            f"loses, and {spec.name} is not one. Use equilibrium or random."
+        )
+    graph = position_graph(spec.name)
+    rows = zip(graph.keys, graph.legal, graph.action_values(), strict=True)
+    return {key: dict(zip(legal, values, strict=True)) for key, legal, values in rows}
+
+
 # Constructors by the form of the name. The text after a colon is the constructor's argument.
 SCRIPTED: dict[str, Callable[..., Sampler]] = {
     "random": Random,
     "always:ACTION": Always,
     "equilibrium": _equilibrium,
+    "minimax": _minimax,
     "mcts:SIMS": _mcts,
     "scripted:NAME": Script,
 }

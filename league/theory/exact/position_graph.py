@@ -42,11 +42,21 @@ class PositionGraph:
 
     def value(self) -> float:
         """Return the first of two seats' expected return when both play optimally, in a zero-sum game."""
-        values: list[float] = []
+        *_, last = self.action_values()
+        return max(last) if self.keys[-1][0] == 0 else -max(last)
+
+    def action_values(self) -> list[tuple[float, ...]]:
+        """Return what each action is worth to the seat that takes it, [I][actions], if both of two seats then play
+        optimally, in a zero-sum game.
+        """
+        first: list[float] = []  # the first seat's value of each position
+        rows: list[tuple[float, ...]] = []
         for (owner, _), children in zip(self.keys, self.children, strict=True):
-            of_children = [values[child] if child >= 0 else self.returns[-1 - child][0] for child in children]
-            values.append(max(of_children) if owner == 0 else min(of_children))
-        return values[-1]
+            sign = 1.0 if owner == 0 else -1.0
+            row = [sign * (first[child] if child >= 0 else self.returns[-1 - child][0]) for child in children]
+            rows.append(tuple(row))
+            first.append(sign * max(row))
+        return rows
 
     def _walk(self, behaviour: Behaviour, seat: int, responder: int | None) -> float:
         """Return the expected return of ``seat`` while ``responder``, if any, picks the best action for it."""

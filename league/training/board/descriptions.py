@@ -88,6 +88,8 @@ DESCRIPTIONS: tuple[tuple[str, str], ...] = (
         r".+/language_kl",
         "KL to the untrained model on ordinary prompts, in nats per token: how far its language moved.",
     ),
+    (r".+/language_perplexity", "Perplexity of ordinary text, per token; lower is more fluent."),
+    (r".+/language_tasks/.+", "The share of small tasks of this kind that the model answers rightly."),
     (r".+/language_logprob", "Log-probability of ordinary text, in nats per token; higher is more fluent."),
     (r".+/kl_.+", "KL of the policy after the update to the one before it, or to its reference, in nats."),
     (r".+/clipped", "The share of ratios at which the update's clipping stopped the gradient."),

@@ -10,7 +10,14 @@ from support.models.pocket import pocket
 
 from arena.lm.lora import Adapters, AdapterShape
 from league.config.load import load
-from league.population.evaluation.ordinary_language import _texts, kl_of_answers, language_metrics, text_logprob
+from league.population.evaluation.ordinary_language import (
+    _texts,
+    kl_of_answers,
+    language_metrics,
+    passages,
+    perplexity,
+    text_logprob,
+)
 from league.training.monitors.alarms import check_alarms
 from learners.trajectories import Trajectory
 
@@ -49,6 +56,19 @@ def test_a_model_that_knows_nothing_gives_every_token_the_same_chance():
         for weight in lm.parameters().values():
             weight.zero_()
     assert text_logprob(lm) == pytest.approx(-math.log(lm.model.config.vocab_size), rel=1e-5)
+    assert perplexity(lm) == pytest.approx(lm.model.config.vocab_size, rel=1e-4)
+
+
+def test_perplexity_counts_every_token_of_all_passages_alike():
+    """One forward pass a passage, without batches; long passages weigh more than short ones."""
+    lm, logprobs = pocket(), []
+    assert len(passages()) == 5
+    for passage in passages():
+        ids = torch.tensor([lm.encode_reply(passage.strip())[:-1]])
+        with torch.no_grad():
+            rows = lm.forward(input_ids=ids).logits[0, :-1].double().log_softmax(-1)
+        logprobs += rows.gather(1, ids[0, 1:, None])[:, 0].tolist()
+    assert perplexity(lm) == pytest.approx(math.exp(-sum(logprobs) / len(logprobs)), rel=1e-4)
 
 
 def test_a_full_model_is_compared_with_what_it_began_as(tmp_path):
@@ -61,6 +81,13 @@ def test_a_full_model_is_compared_with_what_it_began_as(tmp_path):
         other.model.model.embed_tokens.weight.mul_(3.0)
     assert language_metrics(config, {"main": other})["main/language_kl"] > 0.01
     assert language_metrics(load("pocket-returns"), {"main": pocket()}) == {}
+    more = load("pocket-returns", [f"model.source={tmp_path / 'model'}", "evaluation.language_tasks=2"])
+    names = language_metrics(more, {"main": other}).keys() - same.keys()
+    assert names == {
+        f"main/language_tasks/{kind}/{way}"
+        for kind in ("arithmetic", "table", "instruction")
+        for way in ("choice", "greedy")
+    }
     off = load("pocket-returns", [f"model.source={tmp_path / 'model'}", "evaluation.language=false"])
     assert language_metrics(off, {"main": pocket()}) == {}
 

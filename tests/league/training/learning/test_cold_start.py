@@ -11,6 +11,8 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RunConfig
 from league.config.context import run_context
+from league.config.load import load, run_roles
+from league.population.players.demonstrations import demonstrations
 from league.training.learning.policies import start_policies
 
 GAME = "judged_arithmetic(score=0)"
@@ -55,3 +57,28 @@ def test_an_unknown_demonstrator_is_refused():
 def test_a_demonstrator_that_cannot_play_the_game_is_refused():
     with pytest.raises(UsageError, match="scripted:best cannot play judged_arithmetic"):
         score_after(("scripted:best",))
+
+
+def test_matches_to_imitate_may_begin_with_random_moves_that_are_not_imitated():
+    """Minimax draws against itself, so without random moves nobody ever wins or loses; every reply stays a best one."""
+
+    def said(moves):
+        config = load("pocket-reasons", ["cold_start.matches=60", f"cold_start.random_moves={moves}"])
+        return [d.reply for d in demonstrations(config, run_roles(config))], len(config.games)
+
+    plain, _ = said(0)
+    assert not any("wins" in reply for reply in plain)
+    assert len(plain) == 60 * 9
+    begun, _ = said(7)
+    assert sum("wins" in reply for reply in begun) > 20
+    assert 60 < len(begun) < 60 * 7  # all cells but five and a half on average, less what was won
+    for reply in begun:
+        worth = dict(part.split() for part in reply.split(", so ")[0].split(", "))
+        act = reply.split("[")[1].rstrip("]")
+        assert worth[act] == next(outcome for outcome in ("wins", "draws", "loses") if outcome in worth.values())
+
+
+def test_random_moves_are_refused_where_nothing_random_plays():
+    config = load("pocket-reasons", ["games={debate={matches=4}}", "cold_start.random_moves=2"])
+    with pytest.raises(UsageError, match=r"cold_start\.random_moves = 2 .* asks for words"):
+        demonstrations(config, run_roles(config))
