@@ -204,6 +204,7 @@ class RMSNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Return the states [..., D] normed, and keep what the gradient needs."""
         scale = torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
         unit = states * scale
         ctx.save_for_backward(unit, scale, weight)
@@ -212,6 +213,7 @@ class RMSNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        """Return the gradients of states and, where they are trained, of weights."""
         unit, scale, weight = ctx.saved_tensors
         by_weight = gradient * unit
         along = (by_weight @ weight / -weight.shape[0]).unsqueeze(-1)

@@ -100,9 +100,9 @@ def test_a_state_is_met_in_all_of_its_histories(kuhn):
     _, trajectories, engine, _ = kuhn
     found, _ = credits_of(trajectories, engine, least=6)
     rows = [
-        (trajectory.seat, turn.trace.prompt_ids, all(credits))  # else only the reply that was drawn has one
+        (trajectory.seat, turn.trace.prompt_ids, all(own))  # else only the reply that was drawn has one
         for trajectory, rows in zip(trajectories, found, strict=True)
-        for turn, credits in zip(trajectory.turns, rows, strict=True)
+        for turn, own in zip(trajectory.turns, rows, strict=True)
     ]
     met = Counter(row[:2] for row in rows)
     assert set(met.values()) == {4, 6, 10}
