@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
+from games.common.limits import GC_THRESHOLDS
+
 ROWS, WIDTH, PRODUCTS, REPEATS = 256, 512, 4, 5  # of the measurement of threads: about 3 ms a product on one core
 NEARLY = 1.1
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
@@ -82,7 +84,7 @@ def tuned_process(threads: int) -> Iterator[None]:
     threads_before, thresholds_before = torch.get_num_threads(), gc.get_threshold()
     torch.set_num_threads(threads if threads > 0 else available_threads())
     torch.set_flush_denormal(True)
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         yield
     finally:

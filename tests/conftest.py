@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, settings
 from support.browser import open_chromium
 from support.models.pocket import plainly, pocket
 
-gc.set_threshold(100_000, 50, 100)  # as the commands have it (``league.cli.command``)
+from games.common.limits import GC_THRESHOLDS
+
+gc.set_threshold(*GC_THRESHOLDS)  # as the commands have it (``league.cli.command``)
 
 GAME = "kuhn_poker"
 

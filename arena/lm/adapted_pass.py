@@ -22,7 +22,7 @@ from torch.nn.functional import embedding, linear, silu
 
 from arena.lm.attention.prefix_attention import attend_as
 from arena.lm.packing import attend
-from arena.lm.plain_pass import rotation, turned
+from arena.lm.plain_pass import RMSNorm, rotation, turned
 from arena.lm.tensors import causal
 
 LEAST_WIDTH = 512  # of hidden states; below it calls take as long as products
@@ -133,7 +133,7 @@ class AdaptedPass:
         return AdaptedOutput(logits, KeptLayers(kept))
 
     def _normed(self, states: Tensor, norm: Any) -> Tensor:
-        normed: Tensor = _Norm.apply(states, norm.weight, self._epsilon)  # type: ignore[no-untyped-call]
+        normed: Tensor = RMSNorm.apply(states, norm.weight.float(), self._epsilon)  # type: ignore[no-untyped-call]
         return normed
 
     def _head_weight(self) -> Tensor:
@@ -177,25 +177,6 @@ class _Adapted(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             of_down, of_up = of_inner.T @ states, (gradient.T @ inner).mul_(ctx.scaling)
         return of_states, None, of_down, of_up, None
-
-
-class _Norm(torch.autograd.Function):
-    """Division by the root of the mean square, times frozen weights [D]."""
-
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        scale = torch.rsqrt(torch.linalg.vecdot(states, states).div_(states.shape[-1]).add_(epsilon))[..., None]
-        weight = weight.float()
-        ctx.save_for_backward(states, scale, weight)
-        return (states * scale).mul_(weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        states, scale, weight = ctx.saved_tensors
-        of_unit = gradient * weight
-        along = torch.linalg.vecdot(of_unit, states)[..., None].mul_(scale.square()).div_(-states.shape[-1])
-        return of_unit.addcmul_(states, along).mul_(scale), None, None
 
 
 class _Gate(torch.autograd.Function):

@@ -155,7 +155,7 @@ class PlainPass:
     def _normed(self, states: Tensor, norm: _Held) -> Tensor:
         if not torch.is_grad_enabled():
             return rms_norm(states, states.shape[-1:], norm["weight"], self._epsilon)  # in one call
-        normed: Tensor = _Norm.apply(states, norm["weight"], self._epsilon)  # type: ignore[no-untyped-call]
+        normed: Tensor = RMSNorm.apply(states, norm["weight"], self._epsilon)  # type: ignore[no-untyped-call]
         return normed
 
 
@@ -199,11 +199,12 @@ def _last(values: Tensor, rows: int, keep: int) -> Tensor:
     return last
 
 
-class _Norm(torch.autograd.Function):
+class RMSNorm(torch.autograd.Function):
     """Division by the root of the mean square, times weights [D]: what autograd computes, in half of the passes."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Return the states [..., D] normed, and keep what the gradient needs."""
         scale = torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
         unit = states * scale
         ctx.save_for_backward(unit, scale, weight)
@@ -212,11 +213,12 @@ class _Norm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        """Return the gradients of states and, where they are trained, of weights."""
         unit, scale, weight = ctx.saved_tensors
         by_weight = gradient * unit
         along = (by_weight @ weight / -weight.shape[0]).unsqueeze(-1)
         of_states = (gradient * weight).addcmul_(unit, along).mul_(scale)
-        return of_states, by_weight.flatten(0, -2).sum(0), None
+        return of_states, by_weight.flatten(0, -2).sum(0) if ctx.needs_input_grad[1] else None, None
 
 
 class _Turn(torch.autograd.Function):

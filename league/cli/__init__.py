@@ -7,6 +7,8 @@ import gc
 import sys
 from collections.abc import Sequence
 
+from games.common.limits import GC_THRESHOLDS
+
 __all__ = ["command", "main"]
 
 
@@ -15,7 +17,7 @@ def command() -> int:
 
     Importing torch makes half a million objects. To search them again and again took a second, and their end another.
     """
-    gc.set_threshold(100_000, 50, 100)  # as ``arena.process.tuned_process`` has it
+    gc.set_threshold(*GC_THRESHOLDS)
     status = main()
     gc.freeze()
     return status

@@ -1,5 +1,6 @@
 """Submatches: observations, rewards and numbers, for any number of matches in flight."""
 
+import random
 import re
 
 import pytest
@@ -186,3 +187,20 @@ def test_a_submatch_without_players_or_methods_is_refused():
             in_flight=1,
         )
     assert TOP == "office(2)"
+
+
+def test_each_round_asks_the_matches_in_the_order_in_which_they_began():
+    """With ids out of order, and matches of unequal lengths, several of which resume in one round."""
+    indices = random.Random(3).sample(range(100), 60)
+    rounds = []
+
+    class Recording(Random):
+        def sample(self, requests):
+            rounds.append([request.player for request in requests])
+            return super().sample(requests)
+
+    play_offices([office_request(index, player=f"p{index}") for index in indices], engine=Recording())
+    assert rounds[0] == [f"p{index}" for index in indices]
+    assert len({len(players) for players in rounds}) > 10
+    for players in rounds:
+        assert players == sorted(players, key=rounds[0].index)

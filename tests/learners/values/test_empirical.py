@@ -1,6 +1,7 @@
 """The advantage of every reply in the game as matches have shown it: exact once they have shown all of it."""
 
 import json
+from collections import Counter
 from math import exp
 from statistics import fmean
 
@@ -92,6 +93,21 @@ def test_a_state_that_was_met_too_seldom_has_the_return_less_its_seats_value(kuh
             assert row[1 - drawn] == 0.0
             gain = one.match_return - (mean, -mean)[one.seat]
             assert row[drawn] == pytest.approx(gain * exp(sum(turn.trace.logprobs)))
+
+
+def test_a_state_is_met_in_all_of_its_histories(kuhn):
+    """The second player's state after a pass is met in six matches, three for each card of the first."""
+    _, trajectories, engine, _ = kuhn
+    found, _ = credits_of(trajectories, engine, least=6)
+    rows = [
+        (trajectory.seat, turn.trace.prompt_ids, all(own))  # else only the reply that was drawn has one
+        for trajectory, rows in zip(trajectories, found, strict=True)
+        for turn, own in zip(trajectory.turns, rows, strict=True)
+    ]
+    met = Counter(row[:2] for row in rows)
+    assert set(met.values()) == {4, 6, 10}
+    for seat, prompt, is_valued in rows:
+        assert is_valued == (met[seat, prompt] >= 6)
 
 
 def test_what_was_met_longest_ago_is_forgotten_but_not_its_returns(kuhn):

@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.processes.runs import TINY_FREE
+from support.processes.runs import TINY_FREE, league_train
 from support.source import ROOT
 
 from games.common.errors import UsageError
@@ -25,18 +25,26 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
 WEIGHTS = {"lora": [], "full": ["policies.main.weights=full"]}
 
 
-def league(*words, launcher=(sys.executable, *LEAGUE)):
+def league(*words, launcher):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     completed = subprocess.run([*launcher, *map(str, words)], env=environment, capture_output=True, text=True)
     assert completed.returncode == 0, completed.stderr
 
 
-def train(folder, name, *overrides, **launcher):
-    """Return the tensors of a run's policies at its end."""
+def train(folder, name, *overrides, launcher=None):
+    """Return the tensors of a run's policies at its end; without a launcher it is trained from the fork server."""
     (folder / "tiny.toml").write_text(TINY_FREE)
     options = [word for override in overrides for word in ("--set", override)]
-    league("train", folder / "tiny.toml", "--run-dir", folder / name, *options, **launcher)
+    if launcher is None:
+        go_on(folder / "tiny.toml", *options, run_dir=folder / name)
+    else:
+        league("train", folder / "tiny.toml", "--run-dir", folder / name, *options, launcher=launcher)
     return tensors(folder / name)
+
+
+def go_on(*words, run_dir):
+    ended = league_train(*words, run_dir=run_dir)
+    assert ended.status == 0, ended.output
 
 
 def tensors(run):
@@ -62,7 +70,7 @@ def resumed(run, target, processes):
     text = config.read_text().replace("iterations = 2", "iterations = 4", 1)
     text = text.replace("processes = 2", f"processes = {processes}", 1)
     config.write_text(text if processes > 1 else text.replace("sharded = true", "sharded = false", 1))
-    league("train", "--resume", "--run-dir", target)
+    go_on("--resume", run_dir=target)
     return tensors(target)
 
 
@@ -118,7 +126,7 @@ def test_a_kill_while_parts_are_written_leaves_the_checkpoint_before_it(tmp_path
     begun = run / "state/.iteration-000002/main.safetensors"
     assert list(begun.glob("*.safetensors")), "a part was there"
     assert sorted(path.name for path in (run / "state").glob("iteration-*"))[-1] == "iteration-000001"
-    league("train", "--resume", "--run-dir", run)
+    go_on("--resume", run_dir=run)
     assert_same(tensors(run), alone)
 
 
