@@ -9,7 +9,7 @@ from __future__ import annotations
 from games.common.errors import UsageError
 from games.native.dealt import DealtGame
 from games.native.names import game_name
-from games.tasks.task_game import task_spec
+from games.spec import GameSpec, Utility
 
 WORDS = ("red", "blue", "green", "gold", "black", "white", "pink", "grey")
 NEXT = "next"
@@ -26,7 +26,18 @@ class Recall(DealtGame):
         if not (2 <= turns <= 1000 and 2 <= words <= len(WORDS)):
             raise UsageError(f"There is no game {name!r}: turns is 2 to 1000, and words 2 to {len(WORDS)}.")
         self._turns, self._words = turns, WORDS[:words]
-        self.spec = task_spec(name, words + 1, turns)
+        self.spec = GameSpec(
+            name=name,
+            seats=1,
+            num_actions=words + 1,
+            max_turns=turns,
+            min_return=0.0,
+            max_return=1.0,
+            utility=Utility.IDENTICAL,
+            perfect_information=False,
+            has_chance=True,
+            optimum=1.0,
+        )
         self.reset(0)
 
     def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
