@@ -13,11 +13,13 @@ from arena.records import TokenTrace, Turn
 from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.checks.config import check_config
+from league.config.checks.learners import check_optimizer
+from league.config.load import run_roles
 from league.config.schedules import auxiliary_at
 from learners.batching import TrainBatch
 from learners.losses import read_terms
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.contrast import CONTRAST, ContrastConfig, ContrastRows, contrast_losses, contrast_rows
+from learners.losses.contrast import CONTRAST, ContrastConfig, ContrastRows, contrast_losses, contrast_rows, partner_of
 from learners.losses.objective import Objective, Surrogate
 from learners.losses.term import UpdateFacts
 from learners.metric_sums import MetricSums
@@ -52,6 +54,7 @@ def test_by_chance_a_turn_has_the_logarithm_of_one_and_its_negatives():
 def test_one_partner_alone_or_partners_met_once_cost_nothing(partners):
     states = torch.randn(len(partners), 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
     losses, _ = contrast_losses(states, partners, 0.1)
+    assert losses.shape == (0,)
     assert float(losses.sum().detach()) == 0.0
     losses.sum().backward()
     assert not states.grad.any()
@@ -69,10 +72,12 @@ def trajectory(prompts, partner, seat=0, game="g"):
     return Trajectory(game, f"r{seat}", "main", seat, 0, 0, players, turns, (0.0,) * len(turns), 0.0)
 
 
-def facts_of(trajectories, weights=None):
+def facts_of(trajectories, weights=None, seed=0):
     evidence = [Evidence()] * len(trajectories)
     weights = [1.0] * len(trajectories) if weights is None else weights
-    return UpdateFacts(None, trajectories, evidence, [], weights, {}, seed_of=lambda stream: sum(stream.encode()))
+    return UpdateFacts(
+        None, trajectories, evidence, [], weights, {}, seed_of=lambda stream: sum(stream.encode()) + seed
+    )
 
 
 MATCHES = [
@@ -113,6 +118,7 @@ def test_partners_at_a_larger_table_are_the_same_wherever_they_sit():
     tables = [("main", "amy", "bob"), ("main", "bob", "amy"), ("main", "amy", "main"), ("main", "amy", "bob")]
     matches = [trajectory([(n,)], "")._replace(players=players) for n, players in enumerate(tables)]
     assert contrast_rows(facts_of(matches), ContrastConfig(weight=1.0)).contrasts[0].partners == (0, 0, 1, 0)
+    assert partner_of(matches[1]) == ("amy", "bob")
 
 
 def test_nothing_is_added_at_weight_0_and_trajectories_of_weight_0_are_left_out():
@@ -129,6 +135,7 @@ def test_at_most_so_many_turns_are_drawn_each_once_and_the_same_by_the_same_seed
     drawn, again = (contrast_rows(facts_of(matches), ContrastConfig(weight=1.0, turns=12)) for _ in range(2))
     (only,) = drawn.contrasts
     assert drawn == again
+    assert drawn != contrast_rows(facts_of(matches, seed=1), ContrastConfig(weight=1.0, turns=12))
     assert len(only.prompt_of) == len(set(only.prompts)) == 12
     kinds = {
         p: {prompt[0] % 3 for prompt, q in zip(only.prompts, only.partners, strict=True) if q == p} for p in (0, 1, 2)
@@ -146,6 +153,7 @@ def played(lm):
     rng = random.Random(3)
     texts = [f"Round {n}: {rng.choice('JQK')} {rng.choice('abc')}" for n in range(6)]
     prompts = [lm.encode_prompt([{"role": "user", "content": text}]) for text in texts]
+    prompts[4] = prompts[0]  # computed once, and met with two partners
     partners = ("zoe", "amy", "zoe", "bob", "amy", "amy")
     return [trajectory([prompt], partner) for prompt, partner in zip(prompts, partners, strict=True)]
 
@@ -211,3 +219,14 @@ def test_a_remote_trainer_is_refused(lm, played):
     rows = contrast_rows(facts_of(played), ContrastConfig(weight=0.5))
     with pytest.raises(UsageError, match="weight reads hidden states"):
         batch_loss(lm, rows, waist=SimpleNamespace())
+
+
+def test_the_settings_are_checked_and_the_weight_falls_over_the_run():
+    run = RunConfig(games={"signalling": {}}, iterations=3, contrast={"weight": 1.0, "weight_end": 0.01})
+    assert [auxiliary_at(run, i)["contrast"].weight for i in (1, 2, 3)] == pytest.approx([1.0, 0.1, 0.01])
+    wrong = run.model_copy(update={"contrast": ContrastConfig(weight=1.0, roles={"signalling/nobody": 1.0})})
+    with pytest.raises(UsageError, match=r"contrast\.roles takes keys of the form game/role"):
+        check_config(wrong, run_roles(wrong))
+    sharded = run.model_copy(update={"optimizer": run.optimizer.model_copy(update={"sharded": True, "processes": 2})})
+    with pytest.raises(UsageError, match=r"contrast adds passes to an update"):
+        check_optimizer(sharded, {})
