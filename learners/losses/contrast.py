@@ -1,14 +1,7 @@
-"""``contrast``: hidden states with one partner are alike, those with another are not, beside the policy gradient.
+"""``contrast``: InfoNCE (van den Oord et al., arXiv 1807.03748) on hidden states: turns with one partner are pairs.
 
-InfoNCE (van den Oord et al., arXiv 1807.03748) over the pairs of an update's turns of one role:
-
-    L = L_policy + w (1 / N) sum_i f_i (1 / |P_i|) sum_{p in P_i} l_ip
-    l_ip = -log(e^(s_ip / t) / (e^(s_ip / t) + sum_{n in N_i} e^(s_in / t)))
-
-s is the cosine of the policy's last hidden states at the last tokens of two prompts. P_i are the other turns with i's
-partner, of its own match or another, and N_i those with other partners; N turns have some of each. t is the
-temperature, w the term's weight and f_i its factor for the role. As in CLAM (Ma et al., arXiv 2401.00132) only what
-the seat itself has seen is read; there, two views of one match are a pair. Who the partner was, its match records.
+Compared are the policy's last hidden states at prompts' last tokens, by cosine, within a role; negatives have another
+partner. As in CLAM (Ma et al., arXiv 2401.00132) only the seat's own observations are read.
 """
 
 from __future__ import annotations
@@ -39,12 +32,8 @@ SUMS = ("contrast", "contrast_chance", "contrasted_turns")
 class ContrastConfig(WeightedTerm):
     """A contrastive loss on the policy's hidden states: the same partner or another."""
 
-    temperature: float = Field(
-        0.1, ge=LEAST_TEMPERATURE, description="what the cosines of two hidden states are divided by"
-    )
-    turns: int = Field(
-        64, ge=2, le=LARGEST_COUNT, description="turns of each role drawn for an update; all go through in one pass"
-    )
+    temperature: float = Field(0.1, ge=LEAST_TEMPERATURE, description="divides the cosines")
+    turns: int = Field(64, ge=2, le=LARGEST_COUNT, description="turns of each role drawn for an update, read together")
 
 
 class Contrast(NamedTuple):
@@ -68,8 +57,13 @@ class ContrastRows(NamedTuple):
 def contrast_losses(states: Tensor, partners: Sequence[int], temperature: float) -> tuple[Tensor, Tensor]:
     """Return the loss of each turn that has a positive pair and a negative one, and what it is by chance, in nats.
 
-    ``states`` are of all turns [M, H]; of M turns, A have some of each, in their order. By chance all states are alike,
-    and a turn's loss is ln(1 + its negatives). A turn without negatives has a loss of 0 and is left out.  # [A] each
+    Turn i has the loss
+
+        L_i = (1 / |P_i|) sum_{p in P_i} -log(e^(s_ip / t) / (e^(s_ip / t) + sum_{n in N_i} e^(s_in / t)))
+
+    with s the cosine of two states [M, H], t the temperature, P_i the other turns with i's partner, of its own match or
+    another, and N_i those with other partners. Of M turns, A have some of each, in their order. If all states are alike
+    L_i is ln(1 + |N_i|); without negatives it would be 0. CLAM's pairs are two views of one match.  # [A] each
     """
     import torch
     from torch.nn.functional import normalize, softplus
