@@ -35,6 +35,7 @@ from league.config.matchmaking import (
     StartsConfig,
 )
 from league.config.teacher import LatentConfig, TeacherConfig
+from learners.losses.contrast import ContrastConfig
 
 MEASURED = -1  # threads
 
@@ -233,6 +234,7 @@ class RunConfig(Section):
     beliefs: BeliefsConfig = BeliefsConfig()
     shaping: ShapingConfig = ShapingConfig()
     prediction: PredictionConfig = PredictionConfig()
+    contrast: ContrastConfig = ContrastConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     trainer: TrainerConfig = TrainerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()

@@ -98,6 +98,7 @@ def auxiliary_at(config: RunConfig, iteration: int) -> dict[str, Section]:
         "imitation": config.imitation.model_copy(update={"weight": imitation_at(config, iteration)}),
         "listening": now(config.beliefs.listening),
         "prediction": config.prediction.model_copy(update=predicted),
+        "contrast": now(config.contrast),
         "distill": Distillation(weight=distill, divergence=config.teacher.divergence),
     }
 

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from games.common.registry import Registry
+from learners.losses.contrast import CONTRAST
 from learners.losses.distillation import DISTILL
 from learners.losses.dmpo import DMPO
 from learners.losses.dpo import DPO
@@ -24,7 +25,13 @@ from learners.losses.policy_gradient import GSPO, PPO, REINFORCE
 from learners.losses.prediction import PREDICTION
 from learners.losses.term import LossTerm
 
-AUXILIARY = {"imitation": IMITATION, "listening": LISTENING, "prediction": PREDICTION, "distill": DISTILL}
+AUXILIARY = {
+    "imitation": IMITATION,
+    "listening": LISTENING,
+    "prediction": PREDICTION,
+    "contrast": CONTRAST,
+    "distill": DISTILL,
+}
 KEYS = (  # of [objective], beside the settings of our own surrogates
     "name",
     "normalisation",

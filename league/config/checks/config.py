@@ -83,6 +83,7 @@ def _check_role_keys(config: RunConfig, names: Collection[str]) -> None:
         "objective.epo_ends": config.objective.epo_ends,
         "values.estimators": config.values.estimators,
         "programs.roles": config.programs.roles,
+        "contrast.roles": config.contrast.roles,
     }
     tables = {"beliefs": config.beliefs.terms, "prediction": config.prediction.terms, "shaping": config.shaping.terms}
     for table, terms in tables.items():

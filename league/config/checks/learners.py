@@ -137,6 +137,7 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
         (f"imitation.weight = {config.imitation.weight:g}", config.imitation.weight, "imitation.weight = 0"),
         ("beliefs.listening", config.beliefs.listening.on, "beliefs.listening.weight = 0"),
         ("prediction", any(term.on for term in config.prediction.terms.values()), "the weights of prediction to 0"),
+        ("contrast", config.contrast.on, "contrast.weight = 0"),
     )
     for name, on, without in adding:
         if optimizer.sharded and on:

@@ -10,6 +10,7 @@ from support.source import FILES, ROOT
 
 from learners.batching import ChoiceRow, FreeRow, ReplyPlace, TrainBatch
 from learners.losses import AUXILIARY, KEYS, LOSSES, read_terms
+from learners.losses.contrast import Contrast, ContrastRows
 from learners.losses.distillation import TaughtRows, TaughtTurns
 from learners.losses.dpo import Pair, ReplyPairs
 from learners.losses.given_rows import GivenRows
@@ -32,6 +33,7 @@ ROWS = {
     "imitation": GIVEN,
     "listening": GIVEN,
     "prediction": GIVEN,
+    "contrast": ContrastRows(0.1, (Contrast("g", "r", 0.5, ((1, 2), (3,)), (0, 1, 0), (0, 1, 1)),)),
     "distill": TaughtRows(0.5, "reverse", (TaughtTurns(True, 0, "g/r", (-0.5, -1.5), 1.0, 0.25),)),
 }
 
