@@ -15,6 +15,8 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import permutations
+from math import perm
 from typing import NamedTuple
 
 from games.abilities import Answers
@@ -28,6 +30,7 @@ STATES = ("sun", "tree", "fish", "bell", "drum", "lamp", "boat", "ring")
 INVENTED = ("bem", "dax", "fep", "guv", "kiz", "lom", "nup", "tiv")  # words without meaning
 SENDER, RECEIVER = range(2)
 MOST_LETTERS = 12  # of a word of one's own
+MOST_CODES = 24  # that have a script each
 
 
 class Round(NamedTuple):
@@ -125,13 +128,16 @@ class Signalling(DealtGame):
         ``poor`` always says the first word, and chooses the first state. ``bayes`` believes that the other keeps to a
         code, each as likely, in which no two states have one word: of three states and words to six codes. It plays by
         the pairs of word and state that it has seen of it, and else draws from what no pair has taken, so that after k
-        rounds with any of the six it is right with probability 1 - 3^-k, and at first 1/3.
+        rounds with any of the six it is right with probability 1 - 3^-k, and at first 1/3. Where these codes are at
+        most ``MOST_CODES``, ``code-1``, ``code-2``, … play by one each, in the order of the words of the first state,
+        then of the second, and so on: ``code-1`` is ``good``.
         """
         return {
             "good": lambda _rng: self._good(),
             "poor": lambda _rng: self._poor(),
             "bayes": self._bayes,
             "random": self.random_action,
+            **{name: partial(self._by_code, code) for name, code in self._codes().items()},
         }
 
     def probe_answers(self, probe: str, seat: int) -> Answers:
@@ -144,6 +150,10 @@ class Signalling(DealtGame):
         now = self._rounds[-1]
         if probe != "thing" or script not in self.scripts():
             return None
+        if code := self._codes().get(script):
+            meant = [state for state, word in code.items() if seat == RECEIVER and word == now.word]
+            known = [now.state] if seat == SENDER and now.state else meant or self._states
+            return {state: float(state in known) / len(known) for state in self._states}
         words = INVENTED if self._own_words else self._words
         if script in ("good", "bayes") and seat == SENDER and now.state:
             return {now.state: 1.0}
@@ -181,6 +191,20 @@ class Signalling(DealtGame):
         if self.to_act() == SENDER:
             return words[min(self._states.index(now.state), len(words) - 1)]
         return self._states[words.index(now.word) % len(self._states)] if now.word in words else self._states[0]
+
+    def _codes(self) -> dict[str, Mapping[str, str]]:
+        """Return the words of states by the name of each code's script; none where there are too many."""
+        states, words = self._states, self._words
+        if not 0 < perm(len(words), len(states)) <= MOST_CODES:
+            return {}
+        told = (dict(zip(states, code, strict=True)) for code in permutations(words, len(states)))
+        return {f"code-{number}": code for number, code in enumerate(told, 1)}
+
+    def _by_code(self, code: Mapping[str, str], _rng: random.Random) -> str:
+        now = self._rounds[-1]
+        if self.to_act() == SENDER:
+            return code[now.state]
+        return next((state for state, word in code.items() if word == now.word), self._states[0])
 
     def _bayes(self, rng: random.Random) -> str:
         now, words = self._rounds[-1], INVENTED if self._own_words else self._words

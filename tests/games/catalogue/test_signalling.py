@@ -5,6 +5,7 @@ import random
 
 import pyspiel
 import pytest
+from support.matches.codes import code_table
 from support.twins import brute_force, openspiel_values, random_table
 
 from games.common.errors import UsageError
@@ -153,3 +154,44 @@ def test_where_words_are_fewer_than_things_the_last_stands_for_all_that_is_left(
         assert heard[state][state] == pytest.approx(1.0 if state == "sun" else 1 / 3)
         assert sum(heard[state].values()) == pytest.approx(1.0)
     assert heard["tree"] == heard["fish"] == heard["bell"]
+
+
+def test_the_six_codes_play_as_six_scripts():
+    """Two codes understand each other in the fixed points of what one makes of the other's words: 3, 1 or none."""
+    names = [f"code-{number}" for number in range(1, 7)]
+    assert [name for name in make_game(LEWIS).scripts() if name.startswith("code")] == names
+    tables = [scripted(LEWIS, name) for name in names]
+    assert tables[0] == scripted(LEWIS, "good")
+    codes = list(itertools.permutations(range(3)))
+    for (one, first), (two, second) in itertools.product(zip(codes, tables, strict=True), repeat=2):
+        assert first == code_table(LEWIS, one)
+        agreed = sum(a == b for a, b in zip(one, two, strict=True)) / 3
+        assert head_to_head([first, second]) == pytest.approx((agreed, agreed))
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("signalling(states=4,rounds=1,form=1)", 0),
+        ("signalling(words=4,rounds=1,form=1)", 24),
+        ("signalling(states=4,words=4,rounds=2,form=1)", 24),
+        ("signalling(states=5,words=5,rounds=1,form=1)", 0),
+        ("signalling(rounds=2)", 6),
+    ],
+)
+def test_every_code_has_a_script_where_they_are_few(name, codes):
+    found = [script for script in make_game(name).scripts() if script.startswith("code")]
+    assert len(found) == codes
+    for script in found[::5]:
+        rounds = make_game(name).spec.optimum
+        assert played(name, script, 3) == rounds
+
+
+def test_a_code_believes_what_its_word_means():
+    game = make_game("signalling(rounds=1,form=1)")
+    game.reset(1)
+    state = next(name for name in STATES[:3] if f"it is {name}" in game.observe(0))
+    assert game.belief("code-4", "thing", 0)[state] == 1.0
+    assert game.belief("code-4", "thing", 1) == pytest.approx(dict.fromkeys(STATES[:3], 1 / 3))
+    game.apply(INVENTED[0])  # code-4 says dax, fep, bem of sun, tree, fish
+    assert game.belief("code-4", "thing", 1) == {"sun": 0.0, "tree": 0.0, "fish": 1.0}
