@@ -21,7 +21,7 @@ TOLERANCE = 1e-9  # of a gain, as a share of the largest payoff
 MAX_DENSE = 128  # players of a linear program in numpy; with more it takes longer than to import a solver
 MAX_PLAYERS = 256  # of a linear program; beyond, regret matching+ takes over
 ROUNDS = 1_000  # of regret matching+: among 1,000 equal players nobody then gains a thousandth of the largest payoff
-_SURELY = 1e-5  # a chance or a singular value, as TOLERANCE: a smaller one may be rounding
+_SURELY = 1e-5  # a smaller chance may be rounding
 _FACE = 1e-7  # as TOLERANCE: a player who loses less than this to an equilibrium may belong to another
 
 
@@ -46,7 +46,9 @@ def nash_average_of_many(payoffs: Matrix) -> NashAverage:
     scale = largest(game)
     equilibrium = _equilibrium(game)
     tied = np.flatnonzero(game @ equilibrium >= -_FACE * scale) if equilibrium is not None else np.arange(len(game))
-    if equilibrium is not None and _is_alone(game / scale, equilibrium, tied):
+    if equilibrium is not None and equilibrium[tied].min() > _SURELY:
+        # The only one: the players of another are among these, who all tie with it too, so that a vertex would lie
+        # between others.
         return NashAverage(equilibrium, game @ equilibrium)
     firsts, originals = distinct_players(game[tied])
     if equilibrium is None or len(firsts) > MAX_PLAYERS:
@@ -80,18 +82,6 @@ def regret_matching(game: NDArray[np.float64], rounds: int = ROUNDS) -> Mixture:
         strategy = regrets / regrets.sum() if regrets.any() else np.full(len(game), 1.0 / len(game))
         total += weight * strategy
     return np.asarray(total / total.sum())
-
-
-def _is_alone(game: NDArray[np.float64], equilibrium: Mixture, tied: NDArray[np.int64]) -> bool:
-    """Return whether an equilibrium of a game scaled to 1 is the only one.
-
-    If it uses everybody who ties with it, another one is a mixture of the same players against whom all of these
-    tie too, in the kernel of their payoffs; where that has one dimension, there is none.
-    """
-    if equilibrium[tied].min() < _SURELY:
-        return False
-    singular = np.linalg.svd(game[np.ix_(tied, tied)], compute_uv=False)
-    return int((singular < _SURELY).sum()) == 1
 
 
 def _equilibrium(game: NDArray[np.float64]) -> Mixture | None:

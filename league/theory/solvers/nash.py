@@ -55,8 +55,8 @@ def zero_sum_nash(game: EmpiricalGame, missing: Missing = "refuse") -> tuple[Mix
 def symmetric_vertex(game: Matrix) -> Mixture | None:
     """Return an equilibrium [N] of an antisymmetric game [N, N] that is a vertex; None where rounding keeps it away.
 
-    The simplex method on a dense tableau (Dantzig 1963, chapter 13): of y >= 0 with (game + c) y <= 1, all entries
-    above 0, the one of greatest sum, scaled to 1. Ties are broken by lexicographic order, which does not cycle.
+    The simplex method on a dense tableau (Dantzig 1963, chapter 13): of y >= 0 with (game + 2) y <= 1, the one of
+    greatest sum, scaled to 1. Ties are broken by lexicographic order, which does not cycle.
     ``maximin`` solves larger and harder programs, but the solver alone takes a third of a second to import.
     """
     size = len(game)

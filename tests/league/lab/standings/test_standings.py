@@ -290,7 +290,7 @@ def test_a_thousand_players_and_a_million_matches(tmp_path):
 
 @pytest.mark.thorough
 def test_the_command_needs_no_scipy(tmp_path):
-    """To import it takes as long as to read 500,000 matches. Here nobody's win is certain, and no two players are equal."""
+    """To import it takes as long as to read 500,000 matches. Nobody's win is certain here, and no two are equal."""
     rng, names = np.random.default_rng(1), [f"main-{index:06d}" for index in range(6)]
     meetings = [(a, b) for deal in range(3) for index, a in enumerate(names) for b in names[index + 1 :]]
     gains = rng.normal(size=len(meetings)).round(3).tolist()
