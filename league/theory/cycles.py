@@ -14,6 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from league.theory.components import strong_components
+
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
@@ -72,8 +74,6 @@ def significant_wins(
     An error that was measured on d deals is one itself, so a win must be beyond Student's quantile with d - 1 degrees
     of freedom (and one deal shows nothing); beyond the normal one, 15 % of level tables of 10 deals a pair show a win.
     """
-    from scipy.special import stdtrit  # takes a tenth of a second to import
-
     if payoffs.ndim != 2 or payoffs.shape[0] != payoffs.shape[1]:
         raise ValueError(f"expected payoffs of shape [N, N], got {list(payoffs.shape)}")
     if errors is not None and errors.shape != payoffs.shape:
@@ -87,22 +87,14 @@ def significant_wins(
     below = 1.0 - (1.0 - confidence) / (2.0 * max(pairs, 1))
     if errors is None:
         return margins > 0.0, margins
-    if deals is None:
-        sigmas = np.full_like(margins, NormalDist().inv_cdf(below))
-    else:
-        sigmas = np.where(deals > 1, stdtrit(np.maximum(deals - 1, 1), below), np.nan)
-    return margins > sigmas * (errors + errors.T) / 2.0, margins
+    spread = (errors + errors.T) / 2.0
+    wins = margins > NormalDist().inv_cdf(below) * spread
+    if deals is not None and wins.any():
+        from scipy.special import stdtrit  # takes a tenth of a second to import
 
-
-def strong_components(beats: NDArray[np.bool_]) -> list[list[int]]:
-    """Return the strongly connected components with more than one node, nodes ascending, of a digraph [N, N]."""
-    from scipy.sparse.csgraph import connected_components  # takes a third of a second to import
-
-    _, labels = connected_components(beats, directed=True, connection="strong")
-    members: dict[int, list[int]] = {}
-    for node, label in enumerate(labels.tolist()):
-        members.setdefault(label, []).append(node)
-    return [nodes for nodes in members.values() if len(nodes) > 1]
+        freedom = deals[wins] - 1
+        wins[wins] = (freedom > 0) & (margins[wins] > stdtrit(np.maximum(freedom, 1), below) * spread[wins])
+    return wins, margins
 
 
 def _shortest_cycle(beats: NDArray[np.bool_], start: int) -> list[int]:

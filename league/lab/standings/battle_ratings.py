@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from games.common.seeds import derive_seed
 from league.lab.standings.battles import Battles
 from league.lab.standings.elo import ANCHORED, POINTS, PRIOR
+from league.theory.components import connected_components
 from league.theory.cycles import find_cycles
 from league.theory.solvers.empirical_game import largest
 from league.theory.solvers.voting import leaders, lottery_ranks, maximal_lottery, ranked_pairs, soft_condorcet
@@ -197,14 +198,9 @@ def _sandwich(battles: Battles, places: Ints, slopes: Floats, curvature: Floats)
 
 def _components(battles: Battles) -> Ints:
     """Return which component of players connected by battles each player is in, the largest numbered 0 [N]."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    number = len(battles.players)
-    graph = coo_matrix((np.ones(len(battles.first)), (battles.first, battles.second)), shape=(number, number))
-    labels = connected_components(graph, directed=False)[1]
-    order = np.argsort(-np.bincount(labels), kind="stable")
-    return np.asarray(np.argsort(order)[labels], np.int64)
+    met = np.zeros((len(battles.players), len(battles.players)), bool)
+    met[battles.first, battles.second] = met[battles.second, battles.first] = True
+    return connected_components(met)
 
 
 def _seated(battles: Battles) -> Ints:

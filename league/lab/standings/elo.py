@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from league.population.results.match_store import Pairs
+from league.theory.components import connected_components
 from league.theory.solvers.empirical_game import largest
 
 POINTS = 400.0 / math.log(10.0)  # Elo points in one unit of log-odds
@@ -107,13 +108,9 @@ def _hessian(
 
 def _components(number: int, pairs: Pairs) -> NDArray[np.int64]:
     """Return which component each player is in, the largest numbered 0 [N]."""
-    from scipy.sparse import coo_matrix  # takes a fifth of a second to import
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_matrix((np.ones(len(pairs.a)), (pairs.a, pairs.b)), shape=(number, number))
-    labels = connected_components(graph, directed=False)[1]
-    order = np.argsort(-np.bincount(labels), kind="stable")
-    return np.asarray(np.argsort(order)[labels], dtype=np.int64)
+    met = np.zeros((number, number), bool)
+    met[pairs.a, pairs.b] = met[pairs.b, pairs.a] = True
+    return connected_components(met)
 
 
 def _references(players: Sequence[str], component: NDArray[np.int64], anchors: Sequence[str]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ A pair that never met has x = ½ and s² = 1/12, those of the uniform distributi
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -166,6 +167,7 @@ def score_against(results: Sequence[Result], player: str, opponent: str, game: s
 
 
 _PRIOR_VARIANCE = 0.25  # of a deal, as of a fair coin
+_ERFC = np.frompyfunc(math.erfc, 1, 1)
 
 
 def opportunity_cost(
@@ -182,13 +184,13 @@ def opportunity_cost(
         raise ValueError(
             f"expected three matrices [N, N], got {list(n.shape)}, {list(score.shape)}, {list(error.shape)}"
         )
-    from scipy.special import ndtr  # takes a tenth of a second to import
-
+    pairs = np.triu_indices(len(n), 1)  # the other way round all is equal, up to rounding
+    n, score, error = n[pairs], score[pairs], error[pairs]
     mean = np.where(n > 0, score, 0.5)
     variance = np.where((n > 0) & np.isfinite(error), n * error**2, _PRIOR_VARIANCE)
     spread = np.sqrt((n * variance + 2.0 * _PRIOR_VARIANCE) / (n + 2.0) / (n + 3.0))
     z = np.abs(n * (mean - 0.5)) / (n + 2.0) / spread
-    weights = spread * np.maximum(np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi) - z * ndtr(-z), 0.0)
-    weights = np.maximum(weights, weights.T)  # equal up to rounding
-    np.fill_diagonal(weights, 0.0)
-    return np.asarray(weights)
+    above = _ERFC(z / math.sqrt(2.0)).astype(np.float64) / 2.0  # P(Z > z); scipy takes longer to import
+    weights = np.zeros(deals.shape)
+    weights[pairs] = spread * np.maximum(np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi) - z * above, 0.0)
+    return np.asarray(np.maximum(weights, weights.T))

@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from league.theory.solvers.empirical_game import Matrix, Mixture, antisymmetric, largest
-from league.theory.solvers.nash import maximin
+from league.theory.solvers.nash import maximin, symmetric_vertex
 from league.theory.solvers.nash_averaging import NashAverage, distinct_players
 
 MAX_ADDED = 16  # best responses at once: another linear program costs more than a few players too many
 TOLERANCE = 1e-9  # of a gain, as a share of the largest payoff
+MAX_DENSE = 128  # players of a linear program in numpy; with more it takes longer than to import a solver
 MAX_PLAYERS = 256  # of a linear program; beyond, regret matching+ takes over
 ROUNDS = 1_000  # of regret matching+: among 1,000 equal players nobody then gains a thousandth of the largest payoff
+_SURELY = 1e-5  # a smaller chance may be rounding
 _FACE = 1e-7  # as TOLERANCE: a player who loses less than this to an equilibrium may belong to another
 
 
@@ -40,16 +42,20 @@ def nash_average_of_many(payoffs: Matrix) -> NashAverage:
     among the players who tie with a first one, with constraints only for players who would beat it. If more than
     ``MAX_PLAYERS`` different players tie, it is not sought, and ``nash_of_many`` gives the mixture.
     """
-    from league.theory.solvers.max_entropy import max_entropy  # takes a third of a second to import
-
     game = antisymmetric(payoffs)
     scale = largest(game)
     equilibrium = _equilibrium(game)
     tied = np.flatnonzero(game @ equilibrium >= -_FACE * scale) if equilibrium is not None else np.arange(len(game))
+    if equilibrium is not None and equilibrium[tied].min() > _SURELY:
+        # The only one: the players of another are among these, who all tie with it too, so that a vertex would lie
+        # between others.
+        return NashAverage(equilibrium, game @ equilibrium)
     firsts, originals = distinct_players(game[tied])
     if equilibrium is None or len(firsts) > MAX_PLAYERS:
         equilibrium = regret_matching(game) if equilibrium is None else equilibrium
         return NashAverage(equilibrium, game @ equilibrium)
+    from league.theory.solvers.max_entropy import max_entropy  # takes a third of a second to import
+
     players = rivals = tied[firsts]
     while True:
         masses = max_entropy(game[np.ix_(rivals, players)], np.zeros(len(rivals)), "entropy")
@@ -83,7 +89,9 @@ def _equilibrium(game: NDArray[np.float64]) -> Mixture | None:
     least = TOLERANCE * largest(game)
     chosen = np.argsort(-game.mean(axis=1), kind="stable")[:MAX_ADDED]
     while len(chosen) <= MAX_PLAYERS:
-        masses, _ = maximin(game[np.ix_(chosen, chosen)])
+        restricted = game[np.ix_(chosen, chosen)]
+        masses = symmetric_vertex(restricted) if len(chosen) <= MAX_DENSE else None
+        masses = maximin(restricted)[0] if masses is None else masses
         better = _best_responses(game[:, chosen] @ masses, chosen, least)
         if not len(better):
             mixture = np.zeros(len(game))

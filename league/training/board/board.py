@@ -34,6 +34,7 @@ from league.training.snapshots.measure import PopulationMeasurement
 from league.training.starts.gallery import gallery
 
 SHARE_AT_END = "time/board_at_end"  # the share of the run's time for logging and for waiting for the last figures
+DRAWING = 0.05  # of a run's time for figures between the first snapshot's and the last's, unless all are wanted
 PATIENCE = 6.0  # seconds that the end of a run waits for figures, if ``board.time`` is not more of the run
 
 
@@ -62,7 +63,8 @@ class Board:
     ) -> None:
         self._loggers = loggers or Loggers()
         self._context, self._config, self._run_dir, self._state = context, context.config, context.run_dir, state
-        self._phases, self._painter = phases, Painter(self._deliver, warn)
+        share = 1.0 if self._config.board.time == 1.0 else DRAWING
+        self._phases, self._painter = phases, Painter(self._deliver, warn, share)
         self._log: MetricsLog | None = None
         self._is_drawn = drawn_metrics()
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show

@@ -1,8 +1,10 @@
 """Figures are drawn alongside the run, in a separate process: the run only says what they show. A thread hands orders
 to that process and takes the pictures, so the run neither waits for a figure nor fails because of one. (Drawing in the
 thread would slow the run, as matplotlib holds the interpreter's lock.) Snapshots are drawn in their order, and each
-figure shows the data of its own snapshot. The process starts with the first order, at the lowest priority; only figures
-still missing at the end of the run are drawn at the run's priority.
+figure shows the data of its own snapshot. Where drawing them all would take more than a ``share`` of the time, it
+pauses after a snapshot and goes on with each figure's newest data; those of the end are always drawn. The process
+starts with the first order, at the lowest priority; only figures still missing at the end of the run are drawn at the
+run's priority.
 """
 
 from __future__ import annotations
@@ -37,10 +39,14 @@ main(*map(int, sys.argv[2:]))
 
 
 class Painter:
-    """Draws snapshots' figures; its thread gives ``deliver`` each picture, and ``warn`` a sentence on what fails."""
+    """Draws snapshots' figures; its thread gives ``deliver`` each picture, and ``warn`` a sentence on what fails.
 
-    def __init__(self, deliver: Callable[[Picture], None], warn: Callable[[str], None]) -> None:
+    ``share`` of the time may be spent drawing; 1: every snapshot is drawn.
+    """
+
+    def __init__(self, deliver: Callable[[Picture], None], warn: Callable[[str], None], share: float = 1.0) -> None:
         self._deliver, self._warn = deliver, warn
+        self._share, self._paused_until = share, 0.0  # of ``time.monotonic``
         self._changed = threading.Condition()
         self._waiting: list[list[Order]] = []  # a snapshot each
         self._is_drawing, self._is_closed = False, False
@@ -71,7 +77,7 @@ class Painter:
     def finish(self, patience: float) -> None:
         """Wait until what waits is drawn: of more snapshots than fit into ``patience`` seconds, evenly spaced ones.
 
-        The last one is always among them, and may take as long again.
+        The last one is always among them, and may take as long again. With a share below 1 it is the only one.
         """
         with self._changed:
             self._deadline = time.monotonic() + patience
@@ -94,6 +100,7 @@ class Painter:
             while (orders := self._next()) is not None:
                 seconds = [self._paint(order) for order in orders]
                 self._seconds = sum(seconds) or self._seconds
+                self._paused_until = time.monotonic() + self._seconds * (1.0 / self._share - 1.0)
         except (OSError, ValueError) as error:  # such as a full disk, of which the run's own log complains too
             self._complain("", str(error))
         with self._changed:
@@ -106,14 +113,21 @@ class Painter:
         with self._changed:
             self._is_drawing = False
             self._changed.notify_all()
-            self._changed.wait_for(lambda: bool(self._waiting) or self._is_closed)
+            while not (self._is_closed or (self._waiting and (pause := self._pause()) <= 0.0)):
+                self._changed.wait(pause if self._waiting else None)
             if self._is_closed:
                 return None
-            if self._deadline is not None:
+            if self._share < 1.0:  # one snapshot's, and figures that it no longer has
+                self._waiting = [[*{order.name: order for orders in self._waiting for order in orders}.values()]]
+            elif self._deadline is not None:
                 left = max(self._deadline - time.monotonic(), 0.0)
                 self._thin(1 + int(min(left / self._seconds, MOST_WAITING)))
             self._is_drawing = True
             return self._waiting.pop(0)
+
+    def _pause(self) -> float:
+        """Return the seconds until drawing may go on: none at the end of the run."""
+        return self._paused_until - time.monotonic() if self._deadline is None else 0.0
 
     def _thin(self, most: int) -> None:
         """Keep this many of the waiting snapshots, evenly spaced, including the last."""

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from open_spiel.python.algorithms.elo import compute_ratings_from_matrices
 
-from league.theory.cycles import find_cycles, significant_wins, strong_components
+from league.theory.components import strong_components
+from league.theory.cycles import find_cycles, significant_wins
 from league.theory.solvers import nash_average
 
 NAMES = ["rock", "paper", "scissors"]

@@ -286,3 +286,22 @@ def test_a_thousand_players_and_a_million_matches(tmp_path):
     spent = after.children_user + after.children_system - before.children_user - before.children_system
     assert "1,000,000 matches, 1,000 players" in process.stdout
     assert spent < 5.0, f"{spent:.1f} s of work, {time.monotonic() - begin:.1f} s in all"
+
+
+@pytest.mark.thorough
+def test_the_command_needs_no_scipy(tmp_path):
+    """To import it takes as long as to read 500,000 matches. Nobody's win is certain here, and no two are equal."""
+    rng, names = np.random.default_rng(1), [f"main-{index:06d}" for index in range(6)]
+    meetings = [(a, b) for deal in range(3) for index, a in enumerate(names) for b in names[index + 1 :]]
+    gains = rng.normal(size=len(meetings)).round(3).tolist()
+    episodes = [
+        match(n, pair, (gain, -gain), "kuhn_poker") for n, (pair, gain) in enumerate(zip(meetings, gains, strict=True))
+    ]
+    stored(tmp_path, episodes).close()
+    question = {"format": "league tournament", "version": 1, "game": "kuhn_poker", "players": names}
+    (tmp_path / PLAN_FILE).write_text(json.dumps({**question, "matches": 2, "seed": 0, "stands_for": {}}))
+    code = "import sys; from league.cli import main; main(sys.argv[1:]); print('imported:', 'scipy' in sys.modules)"
+    command = [sys.executable, "-c", code, "standings", str(tmp_path)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "45 matches, 6 players" in told
+    assert told.endswith("imported: False\n")

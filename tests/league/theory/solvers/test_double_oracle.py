@@ -12,7 +12,7 @@ from support.timing import processor_seconds
 from league.population.evaluation.rating_matches import opportunity_cost
 from league.theory.solvers import antisymmetric, nash_average
 from league.theory.solvers.double_oracle import nash_average_of_many, nash_of_many, regret_matching
-from league.theory.solvers.nash import maximin
+from league.theory.solvers.nash import maximin, symmetric_vertex
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 
@@ -139,3 +139,34 @@ def test_a_thousand_level_players_are_solved_to_a_thousandth():
     assert average.ratings == pytest.approx(game @ average.mixture)
     assert average.ratings.max() < 2e-3
     assert nash_of_many(game) == pytest.approx(average.mixture)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 10**6), st.booleans())
+def test_nobody_gains_against_a_vertex_and_it_uses_no_more_players_than_needed(size, seed, tied):
+    """A vertex's players cannot be mixed in two ways: their payoffs have a kernel of one dimension."""
+    rng = np.random.default_rng(seed)
+    game = antisymmetric(rng.integers(-1, 2, (size, size)).astype(float) if tied else rng.normal(size=(size, size)))
+    mixture = symmetric_vertex(game)
+    assert mixture.sum() == pytest.approx(1.0)
+    assert mixture.min() >= 0.0
+    assert (game @ mixture).max() < 1e-10
+    used = np.flatnonzero(mixture > 1e-9)
+    extended = np.vstack([game[:, used][(game @ mixture) > -1e-9], np.ones(len(used))])
+    assert np.linalg.matrix_rank(extended, tol=1e-9) == len(used)
+
+
+def test_a_vertex_of_a_game_with_one_equilibrium_is_that_one():
+    """The double stake on rock against scissors, as below; with a fourth player who loses to all."""
+    game = np.array([[0.0, -1.0, 2.0, 9.0], [1.0, 0.0, -1.0, 9.0], [-2.0, 1.0, 0.0, 9.0], [-9.0, -9.0, -9.0, 0.0]])
+    assert symmetric_vertex(game) == pytest.approx([1 / 4, 2 / 4, 1 / 4, 0.0])
+    assert symmetric_vertex(1e6 * game) == pytest.approx(symmetric_vertex(1e-6 * game))
+
+
+def test_what_is_nearly_a_second_equilibrium_counts_as_one():
+    """Rock and paper have twins, a hair worse or better: one equilibrium is left, yet both twins share the mass."""
+    rng = np.random.default_rng(3)
+    kinds = np.array([0, 1, 2, 0, 1])
+    noise = rng.normal(size=(5, 5)) * 1e-8
+    game = ROCK_PAPER_SCISSORS[np.ix_(kinds, kinds)] + noise - noise.T
+    assert nash_average_of_many(game).mixture == pytest.approx([1 / 6, 1 / 6, 1 / 3, 1 / 6, 1 / 6], abs=0.05)

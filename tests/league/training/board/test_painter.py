@@ -26,9 +26,9 @@ PATIENCE = 120.0  # seconds: much more than is needed
 class Gallery:
     """A painter, with what it delivers and says. Use as a context manager."""
 
-    def __init__(self):
+    def __init__(self, share=1.0):
         self.pictures, self.told = [], []
-        self.painter = Painter(self.pictures.append, self.told.append)
+        self.painter = Painter(self.pictures.append, self.told.append, share)
 
     def __enter__(self):
         return self
@@ -67,6 +67,28 @@ def test_every_snapshot_is_drawn_in_order_with_its_own_data_and_as_it_would_be_h
             drawn = np.asarray(Image.open(io.BytesIO(picture.png)))
             assert np.array_equal(drawn, pixels(curve(sign * picture.iteration)))
     assert gallery.told == []
+
+
+def test_within_a_share_of_the_time_each_figures_first_and_newest_data_are_drawn():
+    with Gallery(share=1e-6) as gallery:
+        gallery.painter.draw(0, given(a=curve(0), b=curve(0)))
+        gallery.until(2)
+        for iteration in range(1, 4):
+            only_once = given(seldom=curve(7)) if iteration == 2 else {}
+            gallery.painter.draw(iteration, given(a=curve(iteration), b=curve(0)) | only_once)
+        gallery.painter.finish(PATIENCE)
+        assert gallery.drawn() == [(0, "a"), (0, "b"), (3, "a"), (3, "b"), (2, "seldom")]
+        for picture, last in zip(gallery.pictures, (0, 0, 3, 0, 7), strict=True):
+            assert np.array_equal(np.asarray(Image.open(io.BytesIO(picture.png))), pixels(curve(last)))
+
+
+def test_drawing_goes_on_after_a_pause_without_another_order():
+    with Gallery(share=0.2) as gallery:
+        gallery.painter.draw(0, given(a=curve(0)))
+        gallery.until(1)
+        gallery.painter.draw(1, given(a=curve(1)))
+        gallery.until(2)
+        assert gallery.drawn() == [(0, "a"), (1, "a")]
 
 
 def test_data_that_change_after_the_order_change_no_figure():
