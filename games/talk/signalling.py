@@ -151,8 +151,8 @@ class Signalling(DealtGame):
         if probe != "thing" or script not in self.scripts():
             return None
         if code := self._codes().get(script):
-            meant = [state for state, word in code.items() if seat == RECEIVER and word == now.word]
-            known = [now.state] if seat == SENDER and now.state else meant or self._states
+            heard = [state for state, word in code.items() if seat == RECEIVER and word == now.word]
+            known = [now.state] if seat == SENDER and now.state else heard or self._states
             return {state: float(state in known) / len(known) for state in self._states}
         words = INVENTED if self._own_words else self._words
         if script in ("good", "bayes") and seat == SENDER and now.state:
