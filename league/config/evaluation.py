@@ -22,7 +22,7 @@ class BoardConfig(Section):
     time: Share = Field(
         0.02,
         description="share of the run's time that its end may wait for figures, which are drawn alongside it, or a "
-        "few seconds if that is more; 0: no figures, 1: until all are drawn",
+        "few seconds if that is more; 0: no figures, 1: every snapshot's, else as many as a twentieth of the time draws",
     )
     loggers: tuple[LoggerName, ...] = Field(
         (), description="services that also receive each iteration's metrics: wandb, mlflow, trackio"
