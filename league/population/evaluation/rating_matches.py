@@ -190,7 +190,7 @@ def opportunity_cost(
     variance = np.where((n > 0) & np.isfinite(error), n * error**2, _PRIOR_VARIANCE)
     spread = np.sqrt((n * variance + 2.0 * _PRIOR_VARIANCE) / (n + 2.0) / (n + 3.0))
     z = np.abs(n * (mean - 0.5)) / (n + 2.0) / spread
-    above = _ERFC(z / math.sqrt(2.0)).astype(np.float64) / 2.0  # P(Z > z); scipy takes longer to import
+    above = np.asarray(_ERFC(z / math.sqrt(2.0)), np.float64) / 2.0  # P(Z > z); scipy takes longer to import
     weights = np.zeros(deals.shape)
     weights[pairs] = spread * np.maximum(np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi) - z * above, 0.0)
     return np.asarray(np.maximum(weights, weights.T))
