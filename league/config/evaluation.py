@@ -21,8 +21,8 @@ class BoardConfig(Section):
 
     time: Share = Field(
         0.02,
-        description="share of the run's time that its end may wait for figures, which are drawn alongside it, or a "
-        "few seconds if that is more; 0: no figures, 1: until all are drawn",
+        description="share of the run's time that its end may wait for figures, which are drawn alongside it in a "
+        "twentieth of its time, or a few seconds if that is more; 0: no figures, 1: every snapshot's",
     )
     loggers: tuple[LoggerName, ...] = Field(
         (), description="services that also receive each iteration's metrics: wandb, mlflow, trackio"

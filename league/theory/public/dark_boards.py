@@ -12,11 +12,14 @@ need a wheel for each Python and system.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from math import perm
-from typing import NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,10 +28,22 @@ from games.openspiel.game import load_pyspiel
 from league.theory.exact.states import is_native
 from league.theory.public.tree import Floats
 
-try:
+
+def _loops() -> ModuleType | None:
+    """Return the loops, which are imported when one is first used, as numba takes half a second; None without numba."""
+    spec = find_spec("league.theory.public.dark_passes")
+    if find_spec("numba") is None or spec is None or spec.loader is None:
+        return None
+    spec.loader = LazyLoader(spec.loader)
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if TYPE_CHECKING:
     from league.theory.public import dark_passes as passes
-except ImportError:  # numba is optional
-    passes = None  # type: ignore[assignment]
+else:
+    passes = _loops()
 
 MOST_CELLS = 9
 NO_NUMBA = "{} is solved by compiled loops, which need numba, and it is not installed. Type: pip install numba"

@@ -1,5 +1,7 @@
 """Dark hex and phantom tic-tac-toe: exploitabilities are those of OpenSpiel's states, walked one by one."""
 
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +9,7 @@ import pyspiel
 import pytest
 from open_spiel.python import policy as openspiel_policy
 from open_spiel.python.algorithms.exploitability import exploitability as exploitability_by_openspiel
+from support.source import ROOT
 
 pytest.importorskip("numba")
 
@@ -180,3 +183,13 @@ def test_who_has_no_numba_is_told(monkeypatch):
     assert dark_boards.dark_board("kuhn_poker") is None
     with pytest.raises(UsageError, match="pip install numba"):
         dark_boards.dark_board(ABRUPT)
+
+
+def test_numba_is_imported_when_a_board_is_built_and_not_before():
+    code = (
+        "import sys; from league.theory.public import dark_boards; before = 'numba' in sys.modules; "
+        "dark_boards.is_compiled(); dark_boards.dark_board('kuhn_poker'); print(before, 'numba' in sys.modules); "
+        "dark_boards.passes.NOBODY; print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True"]

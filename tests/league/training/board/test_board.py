@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from games.registry import make_game
 from league.config import RunConfig
 from league.config.load import load
 from league.population.results.ratings import Ratings
+from league.training.board.board import Board
 from league.training.board.comparison import Comparison, _compared, spread
 from league.training.board.descriptions import description
 from league.training.board.figures.canvas import pixels
@@ -70,6 +72,15 @@ def test_figures_come_while_the_run_trains_and_go_on_after_a_stop(tmp_path):
     assert steps(run.run_dir, "4_is_it_breaking/alarms") == [0, 2]
     assert resume(run.run_dir).finished
     assert steps(run.run_dir, "4_is_it_breaking/alarms") == [0, 2, 4, 6]
+
+
+@pytest.mark.parametrize(("time", "share"), [(0.02, 0.05), (0.5, 0.05), (1, 1.0)])
+def test_only_who_waits_for_all_figures_has_every_snapshot_drawn(monkeypatch, tmp_path, time, share):
+    shares = []
+    monkeypatch.setattr("league.training.board.board.Painter", lambda _, __, share: shares.append(share))
+    context = SimpleNamespace(config=RunConfig(games={"kuhn_poker": {}}, board={"time": time}), run_dir=tmp_path)
+    Board(context, None, None)
+    assert shares == [share]
 
 
 def test_every_figure_is_drawn_and_the_opening_page_tells_the_story_in_order(boards):
