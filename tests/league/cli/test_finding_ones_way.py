@@ -53,6 +53,7 @@ NAMED_BY_USERS = (
     "beliefs.speaking.roles",
     "beliefs.gain.roles",
     "beliefs.listening.roles",
+    "contrast.roles",
     "prediction.replies.roles",
     "prediction.tools.roles",
     "shaping.preferred.roles",
