@@ -103,7 +103,9 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     )
     | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
-    | dict.fromkeys(("partners", "partners-newest", "partners-hanabi"), "benchmarks.studies.cooperation.partners")
+    | dict.fromkeys(
+        ("partners", "partners-newest", "partners-half", "partners-hanabi"), "benchmarks.studies.cooperation.partners"
+    )
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)

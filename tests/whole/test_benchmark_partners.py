@@ -41,5 +41,8 @@ def test_the_strangers_of_all_conditions_are_held_out_and_only_whom_policies_mee
     assert newest.policy("eve").held_out
     assert all(getattr(newest, name) == getattr(first, name) for name in alike if name != "games")
     assert newest.games[LEWIS].entropy_end > first.games[LEWIS].entropy_end
+    [half] = conditions("partners-half").values()
+    assert half.exploiters.together == 0.5
+    assert half.model_copy(update={"exploiters": newest.exploiters}) == newest
     before, after = conditions("partners-hanabi").values()
     assert before.model_copy(update={"games": after.games}) == after

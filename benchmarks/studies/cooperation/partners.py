@@ -6,7 +6,8 @@
 condition one of three partners, who are trained too, is held out. The score of ad-hoc teamwork is what the newest main
 snapshot earns with that stranger as a share of what it earns with itself; "between seeds" is what it earns with the
 newest ones of the condition's other seeds. In `partners-newest` all meet each other's newest snapshots alone, and
-exploration is paid for longer. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration is
+exploration is paid for longer; in `partners-half` each partner also plays half of its matches with itself, in place of
+a fifth. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration is
 paid for. Figures are exact. With --keep, an interrupted study continues, and further seeds join it.
 """
 
@@ -60,6 +61,13 @@ NEWEST = {  # of `partners-newest`: settings
         f"games.'{LEWIS}'.entropy_end=0.1",
     ),
 }
+HALF = {  # of `partners-half`: settings
+    "the same, half of a partner's matches with itself": (
+        "exploiters.together=0.5",
+        "matchmaking.keep=1",
+        f"games.'{LEWIS}'.entropy_end=0.1",
+    ),
+}
 CARDS = """
 iterations = 120
 objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 2.0 }
@@ -83,11 +91,13 @@ STUDIES: dict[
 ] = {  # the settings of each condition, by study, and what they change
     "partners": (CONDITIONS, SIGNALS),
     "partners-newest": (NEWEST, SIGNALS),
+    "partners-half": (HALF, SIGNALS),
     "partners-hanabi": (EXPLORING, CARDS),
 }
 COLUMNS = {
     "partners": WITH_STRANGERS,
     "partners-newest": WITH_STRANGERS,
+    "partners-half": WITH_STRANGERS,
     "partners-hanabi": {"share": "share of seeds above 9.5"},
 }
 WANTED = 0.9  # mean return with strangers
