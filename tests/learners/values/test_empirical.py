@@ -95,6 +95,17 @@ def test_a_state_that_was_met_too_seldom_has_the_return_less_its_seats_value(kuh
             assert row[drawn] == pytest.approx(gain * exp(sum(turn.trace.logprobs)))
 
 
+def test_the_order_of_trajectories_changes_nothing(kuhn):
+    """The second seat before the first, matches mixed up, and one of the seats of some matches at the very end."""
+    _, trajectories, engine, _ = kuhn
+    right, _ = credits_of(trajectories, engine)
+    order = sorted(range(len(trajectories)), key=lambda i: (trajectories[i].seat < i % 3, -i))
+    found, _ = credits_of([trajectories[i] for i in order], engine)
+    for place, i in enumerate(order):
+        for row, expected in zip(found[place], right[i], strict=True):
+            assert row == pytest.approx(expected, abs=1e-12)
+
+
 def test_a_state_is_met_in_all_of_its_histories(kuhn):
     """The second player's state after a pass is met in six matches, three for each card of the first."""
     _, trajectories, engine, _ = kuhn
