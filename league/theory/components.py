@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Edges = NDArray[np.bool_]  # [from, to], both N
+Ints = NDArray[np.int64]
 
 
 def reachable(edges: Edges, start: int) -> NDArray[np.bool_]:
@@ -23,7 +24,7 @@ def reachable(edges: Edges, start: int) -> NDArray[np.bool_]:
     return reached
 
 
-def connected_components(edges: Edges) -> NDArray[np.int64]:
+def connected_components(edges: Edges) -> Ints:
     """Return which component of an undirected graph each node is in [N].
 
     ``edges`` are symmetric. The largest component is 0; of equally large ones, that of the smallest node comes first.
@@ -34,6 +35,13 @@ def connected_components(edges: Edges) -> NDArray[np.int64]:
         number += 1
     order = np.argsort(-np.bincount(labels, minlength=number), kind="stable")
     return np.asarray(np.argsort(order)[labels], np.int64)
+
+
+def components_of_pairs(number: int, first: Ints, second: Ints) -> Ints:
+    """Return which component each of ``number`` players is in [N], where pairs of them met [K], as above."""
+    met = np.zeros((number, number), bool)
+    met[first, second] = met[second, first] = True
+    return connected_components(met)
 
 
 def strong_components(edges: Edges) -> list[list[int]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from games.common.seeds import derive_seed
 from league.lab.standings.battles import Battles
 from league.lab.standings.elo import ANCHORED, POINTS, PRIOR
-from league.theory.components import connected_components
+from league.theory.components import components_of_pairs
 from league.theory.cycles import find_cycles
 from league.theory.solvers.empirical_game import largest
 from league.theory.solvers.voting import leaders, lottery_ranks, maximal_lottery, ranked_pairs, soft_condorcet
@@ -74,7 +74,7 @@ class _Fit(NamedTuple):
 
 def rate(battles: Battles, seed: int = 0, resamples: int = RESAMPLES) -> BattleRatings:
     """Return the ratings; equal battles in another order give equal ratings, bit for bit."""
-    component = _components(battles)
+    component = components_of_pairs(len(battles.players), battles.first, battles.second)
     fit = _bradley_terry(battles)
     margins, wins = margins_of(battles, np.ones(len(battles.score)))
     lottery = maximal_lottery(margins)
@@ -194,13 +194,6 @@ def _sandwich(battles: Battles, places: Ints, slopes: Floats, curvature: Floats)
     sided = np.flatnonzero((won == 0.0) | (won == met))
     covariance[sided, sided] = np.maximum(covariance[sided, sided], inverse[sided, sided])
     return np.asarray(covariance)
-
-
-def _components(battles: Battles) -> Ints:
-    """Return which component of players connected by battles each player is in, the largest numbered 0 [N]."""
-    met = np.zeros((len(battles.players), len(battles.players)), bool)
-    met[battles.first, battles.second] = met[battles.second, battles.first] = True
-    return connected_components(met)
 
 
 def _seated(battles: Battles) -> Ints:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from league.population.results.match_store import Pairs
-from league.theory.components import connected_components
+from league.theory.components import components_of_pairs
 from league.theory.solvers.empirical_game import largest
 
 POINTS = 400.0 / math.log(10.0)  # Elo points in one unit of log-odds
@@ -62,7 +62,7 @@ def elo(pairs: Pairs, anchors: Sequence[str] = (), prior: float = PRIOR) -> Elo:
     """
     number, points = len(pairs.players), pairs.won + pairs.drawn / 2.0
     theta, hessian = _fitted(number, pairs.a, pairs.b, points, pairs.deals, prior / POINTS)
-    component = _components(number, pairs)
+    component = components_of_pairs(number, pairs.a, pairs.b)
     references = _references(pairs.players, component, anchors)  # [components, N]
     covariance = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
     with_references = covariance @ references.T  # covariances  # [N, components]
@@ -104,13 +104,6 @@ def _hessian(
     half = np.bincount(a * number + b, weight, number * number).reshape(number, number)
     weights = half + half.T
     return np.asarray(np.diag(weights.sum(axis=1) + 1.0 / tau**2) - weights)
-
-
-def _components(number: int, pairs: Pairs) -> NDArray[np.int64]:
-    """Return which component each player is in, the largest numbered 0 [N]."""
-    met = np.zeros((number, number), bool)
-    met[pairs.a, pairs.b] = met[pairs.b, pairs.a] = True
-    return connected_components(met)
 
 
 def _references(players: Sequence[str], component: NDArray[np.int64], anchors: Sequence[str]) -> NDArray[np.float64]:
