@@ -61,6 +61,24 @@ def plan_passes(
     ]
 
 
+def reply_logprobs(
+    lm: LanguageModel,
+    prompts: Sequence[Tokens],
+    replies: Sequence[Tokens],
+    max_tokens: int,
+    temperature: float = 1.0,
+    units: Sequence[Sequence[int]] | None = None,
+) -> list[float]:
+    """Return the log-probability of each whole reply in nats, without gradients, in the passes of ``plan_passes``."""
+    logprobs = [0.0] * len(replies)
+    with torch.inference_mode():
+        for scored in plan_passes(lm, prompts, replies, max_tokens, units):
+            sums = scored.scores(lm, ScoreOptions(temperature)).logprobs.double().sum(-1).tolist()
+            for row, value in zip(scored.items, sums, strict=True):
+                logprobs[row] = value
+    return logprobs
+
+
 class PackedPass:
     """A pass over replies one behind another in a single sequence."""
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -252,8 +253,7 @@ def model_scores(model_of: Callable[[str], LanguageModel], prefixes: Sequence[Pr
     """
     import torch
 
-    from arena.lm.logprobs import ScoreOptions
-    from arena.lm.scoring import plan_passes
+    from arena.lm.scoring import reply_logprobs
 
     found: list[tuple[float, ...]] = [()] * len(prefixes)
     together: dict[tuple[str, float], list[int]] = {}
@@ -269,12 +269,7 @@ def model_scores(model_of: Callable[[str], LanguageModel], prefixes: Sequence[Pr
             units.append(tuple(range(len(replies), len(replies) + len(answers))))
             prompts += [prompt] * len(answers)
             replies += answers
-        logprobs = [0.0] * len(replies)
-        with torch.inference_mode():
-            for scored in plan_passes(lm, prompts, replies, MAX_TOKENS, units):
-                sums = scored.scores(lm, ScoreOptions(temperature)).logprobs.double().sum(-1).tolist()
-                for row, value in zip(scored.items, sums, strict=True):
-                    logprobs[row] = value
+        logprobs = reply_logprobs(lm, prompts, replies, MAX_TOKENS, temperature, units)
         for index, unit in zip(indices, units, strict=True):
             found[index] = tuple(torch.tensor([logprobs[row] for row in unit]).double().softmax(0).tolist())
     return found
@@ -349,15 +344,8 @@ def words_of(players: tuple[Player, Player], result: HeadToHead) -> tuple[WordsR
             lm: LanguageModel = player.engine_of(identity).model_of(identity)  # type: ignore[attr-defined]
             return lm
 
-        reports.append(
-            measure_words(
-                label,
-                turns,
-                lambda prefixes, model_of=model_of: model_scores(model_of, prefixes),  # type: ignore[misc]
-                lambda own, seed, model_of=model_of: model_words(model_of, own, seed),  # type: ignore[misc]
-                result.seed,
-            )
-        )
+        scores, speaks = partial(model_scores, model_of), partial(model_words, model_of)
+        reports.append(measure_words(label, turns, scores, speaks, result.seed))
     return tuple(reports)
 
 

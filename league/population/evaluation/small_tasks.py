@@ -18,8 +18,7 @@ import torch
 
 from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
-from arena.lm.logprobs import ScoreOptions
-from arena.lm.scoring import plan_passes
+from arena.lm.scoring import reply_logprobs
 from games.common.seeds import derive_seed
 
 MAX_TOKENS = 1024  # in one pass
@@ -96,17 +95,12 @@ def small_tasks(number: int, seed: int = 0) -> list[SmallTask]:
     return tasks
 
 
-@torch.no_grad()
 def score_tasks(lm: LanguageModel, tasks: Sequence[SmallTask]) -> list[TaskScore]:
     """Return what a model makes of each task."""
     prompts = [lm.encode_prompt([{"role": "user", "content": task.prompt}]) for task in tasks]
     rows = [(index, choice) for index, task in enumerate(tasks) for choice in task.choices]
     replies = [lm.encode_reply(choice) for _, choice in rows]
-    logprobs = [0.0] * len(rows)
-    for scored in plan_passes(lm, [prompts[index] for index, _ in rows], replies, MAX_TOKENS):
-        sums = scored.scores(lm, ScoreOptions()).logprobs.double().sum(-1).tolist()
-        for row, value in zip(scored.items, sums, strict=True):
-            logprobs[row] = value
+    logprobs = reply_logprobs(lm, [prompts[index] for index, _ in rows], replies, MAX_TOKENS)
     rngs = [random.Random(index) for index in range(len(tasks))]
     written = generate(lm, prompts, rngs, temperature=COLD, max_tokens=REPLY_TOKENS, max_batch_tokens=MAX_TOKENS)
     found, first = [], 0
