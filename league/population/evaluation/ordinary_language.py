@@ -9,8 +9,9 @@ while none of these moved much still speaks; one whose KL has risen by nats does
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import chain
 from math import exp
 from pathlib import Path
 from statistics import fmean
@@ -50,8 +51,9 @@ def language_metrics(config: RunConfig, policies: Mapping[str, LanguageModel]) -
                 loaded[model.source] = LanguageModel.load(folder, device=str(lm.device), dtype=model.dtype)
             untrained = loaded[model.source]
         metrics[f"{name}/language_kl"] = kl_of_answers(lm, untrained)
-        metrics[f"{name}/language_logprob"] = text_logprob(lm)
-        metrics[f"{name}/language_perplexity"] = perplexity(lm)
+        text, *others = [token_logprobs(lm, passage) for passage in passages()]
+        metrics[f"{name}/language_logprob"] = fmean(text)
+        metrics[f"{name}/language_perplexity"] = perplexity_of(text, *others)
         if number := config.evaluation.language_tasks:
             shares = task_shares(score_tasks(lm, small_tasks(number)))
             metrics |= {f"{name}/language_tasks/{task}": share for task, share in shares.items()}
@@ -82,11 +84,16 @@ def text_logprob(lm: LanguageModel) -> float:
 
 def perplexity(lm: LanguageModel) -> float:
     """Return the perplexity a token of all passages: exp of the mean of -log p, each token given those before it."""
-    return exp(-fmean(value for passage in passages() for value in token_logprobs(lm, passage)))
+    return perplexity_of(*(token_logprobs(lm, passage) for passage in passages()))
+
+
+def perplexity_of(*logprobs: Sequence[float]) -> float:
+    """Return the perplexity a token of passages whose tokens have these log-probabilities."""
+    return exp(-fmean(chain.from_iterable(logprobs)))
 
 
 def passages() -> list[str]:
-    """Return the plain texts that no run is trained on."""
+    """Return the plain texts that no run is trained on; ``language_logprob`` is that of the first."""
     return [_texts()["text"], *_texts()["passages"]]
 
 
