@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import permutations
 from math import perm
 from typing import NamedTuple
@@ -137,7 +137,7 @@ class Signalling(DealtGame):
             "poor": lambda _rng: self._poor(),
             "bayes": self._bayes,
             "random": self.random_action,
-            **{name: partial(self._by_code, code) for name, code in self._codes().items()},
+            **{name: partial(self._by_code, code) for name, code in _codes(self._states, self._words).items()},
         }
 
     def probe_answers(self, probe: str, seat: int) -> Answers:
@@ -150,7 +150,7 @@ class Signalling(DealtGame):
         now = self._rounds[-1]
         if probe != "thing" or script not in self.scripts():
             return None
-        if code := self._codes().get(script):
+        if code := _codes(self._states, self._words).get(script):
             heard = [state for state, word in code.items() if seat == RECEIVER and word == now.word]
             known = [now.state] if seat == SENDER and now.state else heard or self._states
             return {state: float(state in known) / len(known) for state in self._states}
@@ -192,14 +192,6 @@ class Signalling(DealtGame):
             return words[min(self._states.index(now.state), len(words) - 1)]
         return self._states[words.index(now.word) % len(self._states)] if now.word in words else self._states[0]
 
-    def _codes(self) -> dict[str, Mapping[str, str]]:
-        """Return the words of states by the name of each code's script; none where there are too many."""
-        states, words = self._states, self._words
-        if not 0 < perm(len(words), len(states)) <= MOST_CODES:
-            return {}
-        told = (dict(zip(states, code, strict=True)) for code in permutations(words, len(states)))
-        return {f"code-{number}": code for number, code in enumerate(told, 1)}
-
     def _by_code(self, code: Mapping[str, str], _rng: random.Random) -> str:
         now = self._rounds[-1]
         if self.to_act() == SENDER:
@@ -223,6 +215,15 @@ class Signalling(DealtGame):
 
     def _poor(self) -> str:
         return INVENTED[0] if self.to_act() == SENDER else self._states[0]
+
+
+@cache
+def _codes(states: tuple[str, ...], words: tuple[str, ...]) -> Mapping[str, Mapping[str, str]]:
+    """Return the words of states by the name of each code's script; none where there are too many."""
+    if not 0 < perm(len(words), len(states)) <= MOST_CODES:
+        return {}
+    told = (dict(zip(states, code, strict=True)) for code in permutations(words, len(states)))
+    return {f"code-{number}": code for number, code in enumerate(told, 1)}
 
 
 def read_word(text: str, taboo: tuple[str, ...]) -> str | None:
