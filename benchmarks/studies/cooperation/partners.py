@@ -62,10 +62,9 @@ NEWEST = {  # of `partners-newest`: settings
     ),
 }
 HALF = {  # of `partners-half`: settings
-    "the same, half of a partner's matches with itself": (
+    "partners who meet each other's newest, half of their matches with themselves": (
+        *next(iter(NEWEST.values())),
         "exploiters.together=0.5",
-        "matchmaking.keep=1",
-        f"games.'{LEWIS}'.entropy_end=0.1",
     ),
 }
 CARDS = """

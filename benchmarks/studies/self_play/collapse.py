@@ -85,7 +85,7 @@ STUDIES = {
         CONDITIONS,
         compared=False,
     ),
-    # of a pretrained model, which wants a GPU: about two minutes a run there, an hour on a core
+    # of a pretrained model, which wants a GPU: a run takes 20 minutes of a core
     "collapse-smol": Study(
         {"kuhn_poker": "matches = 512"},
         ("iterations=150", "snapshot_every=15", "evaluation.exact=false", *PLAIN, *SMOLLM2),
@@ -98,13 +98,10 @@ STUDIES = {
 
 def perfect_play(graph: PositionGraph) -> PolicyTable:
     """Return the play of a zero-sum board game of two that draws among all moves that keep the position's value."""
-    values: list[float] = []  # the first seat's, of each position
     rows = {}
-    for (seat, state), children in zip(graph.keys, graph.children, strict=True):
-        following = [values[child] if child >= 0 else graph.returns[-1 - child][0] for child in children]
-        values.append(min(following) if seat else max(following))
-        best = [float(value == values[-1]) for value in following]
-        rows[seat, state] = tuple(share / sum(best) for share in best)
+    for key, values in zip(graph.keys, graph.action_values(), strict=True):
+        best = [float(value == max(values)) for value in values]
+        rows[key] = tuple(share / sum(best) for share in best)
     return PolicyTable(graph.game, rows)
 
 
