@@ -253,7 +253,7 @@ def undecided(matches: Iterable[Any]) -> list[tuple[ReplyRequest, _Node | None]]
     return asked if nodes else []
 
 
-def check_explores_not(request: MatchRequest) -> None:
+def refuse_exploring(request: MatchRequest) -> None:
     """Raise UsageError for a match that explores though the referee plays it, who draws nothing itself."""
     if request.explore:
         raise UsageError(

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
-from arena.drawn_matches import DrawnMatch, Lineups, check_explores_not, decide, undecided
+from arena.drawn_matches import DrawnMatch, Lineups, decide, refuse_exploring, undecided
 from arena.errors import EngineError, LostEngine, ServerError, one_for_each
 from arena.probes.asking import EngineOf, ProbeLog, ask
 from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
@@ -163,7 +163,7 @@ class _MatchRunner:
         for index, request in requests:
             lineup = self._lineups.of(request)
             if lineup is None:
-                check_explores_not(request)
+                refuse_exploring(request)
                 started.append(self.start(index, request))
             elif lineup.alone:
                 self._keep(index, lineup.play(request))

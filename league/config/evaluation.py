@@ -57,7 +57,8 @@ class EvaluationConfig(Section):
     )
     language_tasks: Count = Field(
         0,
-        description="with it, generated tasks of each kind that it is given at every freeze",
+        description="generated tasks of each kind (arithmetic, reading a table, following an instruction) that a "
+        "pretrained model is given at every freeze; 0: none",
     )
     gate: float | None = Field(
         None,

@@ -25,10 +25,10 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
     RULES[config.credit.rule]
     for game, game_roles in roles.items():
         trained = tuple([role for role in game_roles if not role.fixed])
+        _check_exploring(config, game, trained)
         for name in dict.fromkeys(config.credit.rule_for(game, role.name) for role in trained):
             rule = RULES[name]
             facts = _facts(config, game, game_roles, name)
-            _check_exploring(config, game, trained, name)
             _check_estimators(config, game, trained, name)
             for need in [*(need for need in Need if need in rule.needs), *sorted(rule.needs - set(Need))]:
                 if (check := _CHECKS[need] if need in OF_PLAY else family("evidence")[need].check) is not None:
@@ -73,13 +73,12 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
             estimator.check(_value_facts(config, game, roles), config.values.settings_of(name))
 
 
-def _check_exploring(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> None:
+def _check_exploring(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
     """Refuse matches that explore where credit takes replies to be drawn as the policy has them."""
     for role in roles if config.matchmaking.explore else ():
         estimator = ESTIMATORS[config.values.estimator_for(game, role.name)]
-        if config.credit.rule_for(game, role.name) == rule and (
-            estimator.how is not How.REMEMBERED or estimator.kind not in RULES[rule].needs
-        ):
+        rule = config.credit.rule_for(game, role.name)
+        if estimator.how is not How.REMEMBERED or estimator.kind not in RULES[rule].needs:
             fit = {name: entry.kind for name, entry in ESTIMATORS.loaded().items() if entry.how is How.REMEMBERED}
             rules = [name for name, entry in RULES.loaded().items() if entry.needs & set(fit.values())]
             raise UsageError(
