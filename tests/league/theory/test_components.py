@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csgraph
 
-from league.theory.components import connected_components, reachable, strong_components
+from league.theory.components import components_of_pairs, connected_components, reachable, strong_components
 
 
 def graph(size: int, seed: int, density: float) -> np.ndarray:
@@ -38,6 +38,13 @@ def test_the_larger_component_is_first_and_of_equal_ones_that_of_the_smallest_no
     for a, b in ((0, 6), (1, 4), (4, 3), (2, 5)):
         edges[a, b] = edges[b, a] = True
     assert connected_components(edges).tolist() == [1, 0, 2, 0, 0, 2, 1]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_pairs_connect_both_ways_whoever_is_named_first(swapped: bool) -> None:
+    first, second = np.array([6, 1, 3, 5]), np.array([0, 4, 4, 2])
+    pairs = (second, first) if swapped else (first, second)
+    assert components_of_pairs(7, *pairs).tolist() == [1, 0, 2, 0, 0, 2, 1]
 
 
 def test_two_cycles_one_of_which_leads_to_the_other_are_two_components() -> None:

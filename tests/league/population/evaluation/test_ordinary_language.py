@@ -76,6 +76,8 @@ def test_a_full_model_is_compared_with_what_it_began_as(tmp_path):
     config = load("pocket-returns", [f"model.source={tmp_path / 'model'}"])
     same = language_metrics(config, {"main": pocket()})
     assert same["main/language_kl"] == pytest.approx(0.0, abs=1e-6)
+    assert same["main/language_logprob"] == pytest.approx(text_logprob(pocket()))
+    assert same["main/language_perplexity"] == pytest.approx(perplexity(pocket()))
     other = pocket()
     with torch.no_grad():
         other.model.model.embed_tokens.weight.mul_(3.0)

@@ -76,6 +76,8 @@ def test_within_a_share_of_the_time_each_figures_first_and_newest_data_are_drawn
         for iteration in range(1, 4):
             only_once = given(seldom=curve(7)) if iteration == 2 else {}
             gallery.painter.draw(iteration, given(a=curve(iteration), b=curve(0)) | only_once)
+            time.sleep(0.4)  # several times what a figure takes
+        assert gallery.drawn() == [(0, "a"), (0, "b")]
         gallery.painter.finish(PATIENCE)
         assert gallery.drawn() == [(0, "a"), (0, "b"), (3, "a"), (3, "b"), (2, "seldom")]
         for picture, last in zip(gallery.pictures, (0, 0, 3, 0, 7), strict=True):
