@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 from torch import Tensor
 from torch.nn import Parameter
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -105,19 +105,25 @@ class LanguageModel(ChatTokenizer):
         empty |= {id(config): copy.copy(config) for config in (self.model.config, self.model.generation_config)}
         # Without the weights, whose place others take.
         model = copied_modules(self.model, empty) if self.plain else copy.deepcopy(self.model, empty)
-        weights: dict[str, Tensor] = {}
+        saved: dict[str, Tensor] = {}
         for path in sorted(folder.glob("*.safetensors")):
-            weights |= load_file(path)
-        try:
-            missing = model.load_state_dict(weights, strict=False).missing_keys
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())
-            raise UsageError(f"The weights in {folder} do not fit the model they are loaded into: {reason}") from error
-        lacking = sorted(set(missing) - _tied(model))
-        if lacking:
+            saved |= (
+                load(path.read_bytes()) if self.plain else load_file(path)
+            )  # mapping takes longer than reading little
+        own = model.state_dict(keep_vars=True)  # tied weights under each of their names
+        given = {name: weight for name, weight in own.items() if name in saved}
+        filled = set(map(id, given.values()))
+        if lacking := [name for name, weight in own.items() if id(weight) not in filled]:
             raise UsageError(
                 f"The weights in {folder} lack {', '.join(lacking[:3])}, which the model they are loaded into has."
             )
+        for name, weight in given.items():
+            if weight.shape != saved[name].shape:
+                raise UsageError(
+                    f"The weights in {folder} do not fit the model they are loaded into: size mismatch of {name}, "
+                    f"{list(saved[name].shape)} instead of {list(weight.shape)}."
+                )
+            weight.copy_(saved[name])
         return LanguageModel(model, self.tokenizer, self)
 
     def copy(self) -> LanguageModel:
@@ -305,8 +311,3 @@ class LanguageModel(ChatTokenizer):
         columns = torch.arange(width, device=self.device)[None]
         positions = (columns - pad).clamp(min=0) + len(chunk.prefix)
         return ids, positions, (columns >= pad).long() if any(pads) else None
-
-
-def _tied(model: Any) -> set[str]:
-    """Return the names of parameters that are tied to a parameter of an earlier name."""
-    return {n for n, _ in model.named_parameters(remove_duplicate=False)} - {n for n, _ in model.named_parameters()}

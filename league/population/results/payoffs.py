@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,7 +180,7 @@ class PayoffTable:
         return returns, scores
 
     def to_json(self) -> dict[str, Any]:
-        """Return the table as plain data; floats survive ``json`` exactly."""
+        """Return the table as plain data, for people to read; floats survive ``json`` exactly."""
         rows = [
             [*pair, role, *_sums_of(cell)]
             for pair, roles in sorted(self._cells.items())
@@ -193,15 +193,6 @@ class PayoffTable:
             "iteration": self.iteration,
             "cells": rows,
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the table from the data of ``to_json``."""
-        table = cls(data["live"], data["forgetting"], data.get("resets"))
-        table.iteration = data["iteration"]
-        for player, opponent, game, role, *sums in data["cells"]:
-            table._cells.setdefault((player, opponent, game), {})[role] = PayoffCell(*sums)
-        return table
 
     def _current(self, player: str, opponent: str, cell: PayoffCell) -> PayoffCell:
         """Return a cell as of the table's iteration."""

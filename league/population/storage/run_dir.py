@@ -17,7 +17,6 @@ from games.common.errors import DamagedFile, UsageError, unknown_name
 from games.common.files import is_leftover
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config, plugins_in
-from league.population.results.payoffs import PayoffTable
 from league.population.results.ratings import Ratings
 from league.population.storage.lock import LOCK_FILE
 from league.population.storage.population import Population, Snapshot
@@ -66,12 +65,6 @@ class Run:
                 f"league lab distil {self.path}@mixture -o {self.path}-distilled"
             )
         return population
-
-    @cached_property
-    def payoffs(self) -> PayoffTable:
-        """The payoff table. Raises UsageError if there is none yet."""
-        with self._read("payoffs.json") as data:
-            return PayoffTable.from_json(data)
 
     @cached_property
     def ratings(self) -> Ratings:

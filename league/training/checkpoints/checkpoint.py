@@ -325,16 +325,26 @@ def clear_unfinished(folder: Path, policies: Iterable[str]) -> None:
 
 
 def save_ratings(run_dir: Path, state: RunState) -> None:
-    """Write the ratings after a snapshot; the older file stays until no checkpoint refers to it."""
+    """Write the ratings after a snapshot, and publish them; the older file stays until no checkpoint refers to it."""
     content = json.dumps(state.ratings.to_json()).encode()
     state.rated_at, state.ratings_sha256 = state.iteration, hashlib.sha256(content).hexdigest()
     atomic_write(ratings_file(run_dir, state.rated_at), content)
+    _publish_ratings(run_dir, state, content)
 
 
 def publish(run_dir: Path, state: RunState) -> None:
-    """Write payoffs, ratings and mixtures for the commands that read the run."""
+    """Write payoffs, ratings and mixtures when the loop ends.
+
+    The payoffs, of all pairs that ever met, are for people; commands and a resumed run read the results themselves. So
+    they are not written at each snapshot, as ratings and mixtures are.
+    """
     atomic_write(run_dir / "payoffs.json", json.dumps(state.payoffs.to_json()))
-    atomic_write(run_dir / "ratings.json", json.dumps(state.ratings.to_json()))
+    _publish_ratings(run_dir, state, json.dumps(state.ratings.to_json()))
+
+
+def _publish_ratings(run_dir: Path, state: RunState, ratings: bytes | str) -> None:
+    """Write ratings and mixtures for the commands that read the run."""
+    atomic_write(run_dir / "ratings.json", ratings)
     atomic_write(run_dir / "mixtures.json", json.dumps(state.mixtures))
 
 

@@ -21,7 +21,7 @@ from league.population.storage.identity import card_digests
 from league.population.storage.members import GUEST, Member, MetaStrategy
 from league.population.storage.population import Origin, Plays, Snapshot, snapshot_id
 from league.theory.meta_solvers import META_SOLVERS
-from league.training.checkpoints.checkpoint import publish, save_ratings
+from league.training.checkpoints.checkpoint import save_ratings
 from league.training.checkpoints.run_state import Beginning, RunState
 from league.training.snapshots.exploiter_cycle import initial_snapshot, reset_exploiter, reset_weights, resets_after
 from league.training.snapshots.gate import (
@@ -102,7 +102,6 @@ class Snapshots:
             if name in self._config.league_roles and resets_after(self._config, name, iteration):
                 reset_exploiter(self._context, state, name)
         save_ratings(self._context.run_dir, state)
-        publish(self._context.run_dir, state)
         return metrics
 
     def _origin(self, name: str, last: str | None) -> Beginning:

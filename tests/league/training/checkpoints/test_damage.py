@@ -13,7 +13,7 @@ from support.processes.runs import TINY, TrainingProcess, contents, league_train
 from games.common.errors import UsageError
 from league.cli.dispatch import main
 from league.population.results.match_store import MatchStore
-from league.population.storage.run_dir import SET_ASIDE, Run
+from league.population.storage.run_dir import SET_ASIDE
 from league.training.loop.recovery import go_back
 from league.training.loop.session import resume
 
@@ -152,7 +152,8 @@ def test_going_back_as_the_error_says_ends_with_the_same_bits(name, iteration, u
     differing = {path for path in expected | actual if expected.get(path) != actual.get(path)}
     if name == "journal":  # it was summed up again, iteration by iteration
         differing -= {STATE["journal"], STATE["record"], STATE["manifest"], "payoffs.json"}
-        assert Run(run).payoffs.iteration == Run(unbroken).payoffs.iteration
+        newest = [json.loads((folder / "payoffs.json").read_text())["iteration"] for folder in (run, unbroken)]
+        assert newest[0] == newest[1]
     may_differ = {STATE[kind] for kind in ("metrics", "table")} if name in ("metrics", "table") else set()
     assert differing <= may_differ | ({STATE["mixtures"]} if name == "mixtures" else set())
 
@@ -272,7 +273,7 @@ def unlike(apart, run):
 
 
 def test_a_published_file_that_is_damaged_is_named(run, capsys):
-    for name in ("payoffs.json", "ratings.json", "mixtures.json"):
+    for name in ("ratings.json", "mixtures.json"):
         for content in ("", "{", "[]", "null", '{"kuhn_poker": 3}'):
             whole = (run / name).read_text()
             (run / name).write_text(content)

@@ -24,12 +24,12 @@ WINDOWS = [  # moments at which a death is most likely to tear something, in the
     ("population/.partial-main-000000", 3),
     ("state/.iteration-000000", 0),  # the journal has the first results, and no checkpoint has
     ("state/tables/.main-000002", 1),
-    ("payoffs.json", 0),  # the snapshot is frozen and rated, and no checkpoint has it
+    (".mixtures.json", 0),  # the snapshot is frozen and rated, and no checkpoint has it
     ("state/.iteration-000002", 2),
     ("state/iteration-000000", 0),  # one checkpoint more than are kept
     ("state/ratings-000002", 0),
     ("state/iteration-000004", 0),  # the last iteration is saved, and its results are not yet published
-    ("payoffs.json", 1),
+    ("payoffs.json", 0),
 ]
 
 
