@@ -35,9 +35,15 @@ def load_episodes(path: Path) -> list[Episode]:
     Raises UsageError for a file that is missing, damaged, of another version or no file of episodes.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The episodes file {path} cannot be read: {error}.") from error
+    return parse_episodes(path, text)
+
+
+def parse_episodes(path: Path, text: str) -> list[Episode]:
+    """Return the episodes of ``episodes_text``, which was in a file of this path. Raises as ``load_episodes``."""
+    lines = text.split("\n")
     header = _parse(path, 1, lines[0])
     if not isinstance(header, dict) or header.get("format") != HEADER["format"]:
         raise UsageError(f"{path} is not a file of episodes: its first line is not {json.dumps(HEADER)}.")

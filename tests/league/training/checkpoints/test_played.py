@@ -5,7 +5,8 @@ import signal
 import pytest
 from support.processes.runs import TINY, TrainingProcess, contents, league_train
 
-from arena.records import EndReason, Episode, MatchRequest
+from arena.records import EndReason, Episode, MatchRequest, TokenTrace, Turn
+from arena.replays import save_episodes
 from games.common.errors import UsageError
 from league.config.load import load
 from league.training.checkpoints.played import PlayedMatches
@@ -32,6 +33,43 @@ def test_only_the_same_matches_played_to_the_end_are_remembered(tmp_path):
     assert played.of(7, requests) is None
     played.forget()
     assert not path.exists()
+
+
+def test_what_many_matches_share_is_written_once_and_comes_back_to_the_bit(tmp_path):
+    """Turns that differ in nothing but a reward, its sign of zero, or their trace stay apart; so do endings."""
+    traces = [TokenTrace("a", (1, 2), (3,), (logprob,), ("bet", "pass")) for logprob in (0.0, -0.0, 0.1 + 0.2)]
+    turns = [
+        Turn(
+            0, "first", "a", "You hold ü\u2028", ("bet", "pass"), "bet", "bet", reward, trace, named=(("pot", reward),)
+        )
+        for reward in (0.0, -0.0, 1)
+        for trace in (*traces, None)
+    ]
+    courses = [(turns[0],), (turns[0], turns[1]), *((turn,) for turn in turns), ()]
+    forfeit = {"end": EndReason.FORFEIT, "offender": 0}
+    many = [
+        one._replace(turns=courses[i % len(courses)], **(forfeit if i % 7 == 0 else {"returns": (0.0 * (-1) ** i,)}))
+        for i, one in enumerate(episodes(900))
+    ]
+    many[5] = many[5]._replace(children=tuple(many[:2]), outcome="won", shaping=(0.25,))
+    played, requests = PlayedMatches(tmp_path), [match.request for match in many]
+    played.keep(3, many)
+    back = played.of(3, requests)
+    assert repr(back) == repr(many)  # == takes −0.0 for 0.0, and 1.0 for 1
+    assert back[5].children == many[5].children
+    content = (tmp_path / "state/played/000003.jsonl").read_text()
+    assert content.count("You hold") == len(turns) + 3, "each turn once, and those of the two submatches"
+    other = [*requests[:-1], requests[-1]._replace(explore=(0.5,))]
+    assert played.of(3, other) is None
+    (tmp_path / "state/played/000003.jsonl").write_text(content.replace("0.25", "0.26"))
+    assert played.of(3, requests) is None, "a changed digit"
+
+
+def test_matches_of_an_older_file_are_played_again(tmp_path):
+    matches = episodes(3)
+    (tmp_path / "state/played").mkdir(parents=True)
+    save_episodes(tmp_path / "state/played/000007.jsonl", matches)
+    assert PlayedMatches(tmp_path).of(7, [match.request for match in matches]) is None
 
 
 @pytest.mark.thorough
