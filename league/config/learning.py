@@ -277,3 +277,8 @@ class DistilConfig(Section):
         None, description="peak learning rate; None: optimizer.learning_rate, the rate at the start of the run"
     )
     matches: Positive = Field(2048, description="matches of the mixture to imitate, in each game too large to tabulate")
+    in_place: bool = Field(
+        False,
+        description="every distil_every iterations the policies in training are taught to play as the mixture of "
+        "themselves and all snapshots, and frozen so, in games with policy tables",
+    )
