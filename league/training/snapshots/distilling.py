@@ -11,7 +11,7 @@ methods for linear programming using restarts and sharpness").
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
@@ -58,28 +58,25 @@ def distil_in_place_if_due(
     config = context.config
     if not config.distil.in_place or not _is_due(config, iteration):
         return {}
-    averages = {name: average for name, spec in context.specs.items() if (average := average_play(spec)) is not None}
-    targets = {name: exact_targets(average.player, average.table) for name, average in averages.items()}
+    averages = {game: average for game, spec in context.specs.items() if (average := average_play(spec)) is not None}
+    if not any(average.weights for average in averages.values()):
+        return {}
+    targets = {game: exact_targets(average.player, average.table) for game, average in averages.items()}
     everything = [target for its_targets in targets.values() for target in its_targets]
-    learned = {target.policy for target in everything}
     students = {
         name: Taught(
-            Policy(name, policy.lm.copy(), weight_decay=0.0, magnet=False),
+            Policy(name, state.policies[name].lm.copy(), weight_decay=0.0, magnet=False),
             state.population.newest(name),
             _members(state, averages, name),
         )
-        for name, policy in state.policies.items()
-        if name in learned and not config.policy(name).frozen
+        for name in sorted({target.policy for target in everything})
+        if not config.policy(name).frozen
     }
     before = _kl(config, students, targets)
     for name, student in students.items():
         teach(config, student, everything, derive_seed(config.seed, "distil", iteration, name), lambda *_: None)
     after = _kl(config, students, targets)
-    how = ", ".join(
-        f"{game} KL {before[game]:.3g} to {after[game]:.3g}, exploitability {exploitability(average.own):.3f}, the "
-        f"mixture's {exploitability(average.table):.3f}"
-        for game, average in averages.items()
-    )
+    how = ", ".join(_in_words(context, average, before[game], after[game]) for game, average in averages.items())
     for name, student in students.items():
         reset_weights(state, name, {key: weight.detach() for key, weight in student.policy.parameters.items()})
         student.policy.lm.release()
@@ -91,13 +88,22 @@ def _is_due(config: RunConfig, iteration: int) -> bool:
     return bool(config.distil_every and iteration and iteration % config.distil_every == 0)
 
 
-def _members(state: RunState, averages: dict[str, AveragePlay], policy: str) -> tuple[str, ...]:
+def _members(state: RunState, averages: Mapping[str, AveragePlay], policy: str) -> tuple[str, ...]:
     """Return the snapshots of a policy that have weight in any of these mixtures, the oldest first."""
     weights = [by_player for average in averages.values() for by_player in average.weights]
     snapshots = [snapshot.id for snapshot in state.population.all(policy)]
     return tuple(one for one in snapshots if any(by_player.get(one, 0.0) > 1e-9 for by_player in weights))
 
 
-def _kl(config: RunConfig, students: dict[str, Taught], targets: dict[str, list[Target]]) -> dict[str, float]:
+def _kl(config: RunConfig, students: Mapping[str, Taught], targets: Mapping[str, Sequence[Target]]) -> dict[str, float]:
     """Return each game's KL of the targets to the policies, nats a situation."""
     return {game: mean_kl(config, students, its_targets) for game, its_targets in targets.items()}
+
+
+def _in_words(context: RunContext, average: AveragePlay, before: float, after: float) -> str:
+    game, words = average.player.spec.name, f"KL {before:.3g} to {after:.3g}"
+    if not average.weights:
+        return f"{game} {words}"
+    seats = [role.seat for role in context.roles[game] if not role.fixed]
+    own, mixed = (exploitability(table, seats) for table in (average.own, average.table))
+    return f"{game} {words}, exploitability {own:.3f}, the mixture's {mixed:.3f}"

@@ -52,12 +52,12 @@ class PopulationMeasurement(NamedTuple):
 
 
 class AveragePlay(NamedTuple):
-    """The main policies in training, and the mixture that they are one member of."""
+    """How the main policies in training play in a game with tables, and what they would play as on average."""
 
     player: Player
     own: PolicyTable
     table: PolicyTable  # of the mixture: at an information state members count by how likely they get there
-    weights: list[dict[str, float]]  # of snapshots, and of policies in training, by seat
+    weights: list[dict[str, float]]  # of snapshots, and of policies in training, by seat; none: ``table`` is their own
 
 
 class Measurements:
@@ -118,10 +118,11 @@ class Measurements:
     def average_play(self, spec: GameSpec) -> AveragePlay | None:
         """Return how the main policies in training play in a game, and the mixture of them and all snapshots.
 
-        None for a game of common interest, where nothing circles, and for one whose mixtures have no tables.
+        In a game of common interest, where nothing circles, their own play stands for the mixture. None for a game
+        whose mixtures have no tables.
         """
         tables = self._tabulated(spec)
-        if not tables or not mixable(spec.name) or spec.utility is Utility.IDENTICAL:
+        if not tables or not mixable(spec.name):
             return None
         self._engine.refresh()
         roles, others = self._fixed.roles[spec.name], tuple(self._fixed.engines.items())
@@ -130,6 +131,8 @@ class Measurements:
             "+".join(live), spec, self._engine, roles, tuple(((name, 1.0),) for name in live), others=others
         )
         own = player.tabulate(self._config.seed, self._config.evaluation.exact_limit).table
+        if spec.utility is Utility.IDENTICAL:
+            return AveragePlay(player, own, own, [])
         mixed_game, weights = self._mixture(spec, tables | {live: own}, live)
         return AveragePlay(player, own, mixture_table(mixed_game, weights), weights)
 
