@@ -279,6 +279,6 @@ class DistilConfig(Section):
     matches: Positive = Field(2048, description="matches of the mixture to imitate, in each game too large to tabulate")
     in_place: bool = Field(
         False,
-        description="every distil_every iterations the policies in training are taught to play as the mixture of "
-        "themselves and all snapshots, and frozen so, in games with policy tables",
+        description="distil_every teaches the policies in training instead, in games with policy tables: the newest "
+        "snapshot is then the mixture of itself and all others",
     )
