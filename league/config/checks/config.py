@@ -141,7 +141,7 @@ def _check_distilling(config: RunConfig) -> None:
             f"distil_every = {every} is not a multiple of snapshot_every = {frozen}: a mixture changes when snapshots "
             f"are frozen. Set it to {max(every - every % frozen, frozen)}."
         )
-    if every and not config.engine.in_process:
+    if every and not config.engine.in_process and not config.distil.in_place:
         raise UsageError(
             f"distil_every = {every} asks the whole mixture in the run's own process, and engine.kind = "
             f"{config.engine.kind!r} plays in another. Distil afterwards instead: league lab distil RUN@mixture"

@@ -51,12 +51,13 @@ def distil_if_due(context: RunContext, iteration: int) -> dict[str, float]:
 def distil_in_place_if_due(
     context: RunContext, state: RunState, average_play: Callable[[GameSpec], AveragePlay | None], iteration: int
 ) -> dict[str, float]:
-    """Teach the policies in training the average of their play, if that is due; return its metrics.
+    """Teach the policies in training the average of their play, if that is due or a run ends; return its metrics.
 
     Games in which ``average_play`` knows none are not taught. A policy that was taught forgets its optimiser's state.
     """
     config = context.config
-    if not config.distil.in_place or not _is_due(config, iteration):
+    ends = bool(config.distil_every) and iteration == config.iterations
+    if not config.distil.in_place or not (ends or _is_due(config, iteration)):
         return {}
     averages = {game: average for game, spec in context.specs.items() if (average := average_play(spec)) is not None}
     if not any(average.weights for average in averages.values()):

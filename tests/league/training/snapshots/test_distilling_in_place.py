@@ -84,6 +84,12 @@ def distance(first, second):
     )
 
 
+def test_a_run_ends_with_it_whether_or_not_it_is_due(tmp_path):
+    text = TINY.replace("iterations = 6", "iterations = 2") + IN_PLACE.replace("steps = 200", "steps = 2")
+    newest = Run(trained(tmp_path, text)).population.newest("main")
+    assert (newest.step, newest.origin, newest.parents) == (2, Origin.DISTILLED, ("main-000000",))
+
+
 def test_until_then_nothing_differs(runs):
     plain, taught = map(contents, runs)
     weights = [name for name in plain if name.startswith("population/") and name.endswith("model.safetensors")]
@@ -95,14 +101,14 @@ def test_until_then_nothing_differs(runs):
 
 def test_its_snapshot_says_what_it_comes_from(runs):
     first, second, third, fourth = Run(runs[1]).population.all()
-    assert [one.origin for one in (second, third, fourth)] == [Origin.TRAINED, Origin.DISTILLED, Origin.TRAINED]
+    assert [one.origin for one in (second, third, fourth)] == [Origin.TRAINED, Origin.DISTILLED, Origin.DISTILLED]
     assert (third.parent, third.parents) == (None, (first.id, second.id))
     assert third.how.startswith("trained, then the mixture: kuhn_poker KL ")
     own = exploitability(table(f"{runs[0]}@main-000004"))
     assert f"exploitability {own:.3f}, the mixture's " in third.how
-    assert fourth.parent == third.id
+    assert fourth.parents == (first.id, second.id, third.id)
     lines = [line for line in read_metrics(runs[1]) if "kuhn_poker/distilled_kl" in line]
-    assert [line["iteration"] for line in lines] == [4]
+    assert [line["iteration"] for line in lines] == [4, 6]
     assert 0.0 <= lines[0]["kuhn_poker/distilled_kl"] < 1e-3
 
 
