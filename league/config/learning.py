@@ -277,3 +277,8 @@ class DistilConfig(Section):
         None, description="peak learning rate; None: optimizer.learning_rate, the rate at the start of the run"
     )
     matches: Positive = Field(2048, description="matches of the mixture to imitate, in each game too large to tabulate")
+    in_place: bool = Field(
+        False,
+        description="distil_every, and the end, teaches the policies in training instead, in games with policy tables: "
+        "the newest snapshot is then the mixture of itself and all others",
+    )

@@ -141,10 +141,34 @@ def _check_distilling(config: RunConfig) -> None:
             f"distil_every = {every} is not a multiple of snapshot_every = {frozen}: a mixture changes when snapshots "
             f"are frozen. Set it to {max(every - every % frozen, frozen)}."
         )
-    if every and not config.engine.in_process:
+    if every and not config.engine.in_process and not config.distil.in_place:
         raise UsageError(
             f"distil_every = {every} asks the whole mixture in the run's own process, and engine.kind = "
             f"{config.engine.kind!r} plays in another. Distil afterwards instead: league lab distil RUN@mixture"
+        )
+    if every and config.distil.in_place:
+        _check_in_place(config)
+
+
+def _check_in_place(config: RunConfig) -> None:
+    """Refuse to teach policies in training where they are not, or not whole, in the run's own process."""
+    learners, processes = config.async_learners.processes, config.optimizer.processes
+    elsewhere = (
+        ("async_learners.processes", "none", learners, learners == "none"),
+        ("trainer.kind", "torch", config.trainer.kind, config.trainer.learns_here),
+        ("optimizer.processes", 1, processes, processes == 1),
+    )
+    for setting, value, given, here in elsewhere:
+        if not here:
+            raise UsageError(
+                f"distil.in_place teaches the policies in training, in the run's own process, and {setting} = "
+                f"{given!r} has them in others. Set {setting} = {value!r}, or distil.in_place = false: the distilled "
+                "model is then a snapshot beside them."
+            )
+    if config.async_learners.streams:
+        raise UsageError(
+            "distil.in_place gives policies other weights between two iterations, and async_learners.mode = 'stream' "
+            "has none. Set it to 'ahead', or distil.in_place = false."
         )
 
 

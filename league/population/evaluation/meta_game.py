@@ -167,8 +167,14 @@ def mixture_metrics(
     """
     if meta_game.tables is None or not mixable(spec.name) or spec.utility is Utility.IDENTICAL:
         return {}
+    return {"mixture_exploitability": exploitability(mixture_table(meta_game, weights), seats)}
+
+
+def mixture_table(meta_game: MetaGame, weights: Sequence[Mapping[str, float]]) -> PolicyTable:
+    """Return the table of a mixture by seat, in a game with tables."""
+    assert meta_game.tables is not None, "a mixture of players without tables has none"
     by_seat = [[weight_of[player] for player in seat] for seat, weight_of in zip(meta_game.seats, weights, strict=True)]
-    return {"mixture_exploitability": exploitability(seat_mixture(meta_game.tables, by_seat), seats)}
+    return seat_mixture(meta_game.tables, by_seat)
 
 
 def joint_metrics(meta_game: MetaGame, meta: MetaStrategy) -> dict[str, float]:

@@ -23,6 +23,7 @@ from league.population.storage.population import Origin, Plays, Snapshot, snapsh
 from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.checkpoint import save_ratings
 from league.training.checkpoints.run_state import Beginning, RunState
+from league.training.snapshots.distilling import distil_in_place_if_due
 from league.training.snapshots.exploiter_cycle import initial_snapshot, reset_exploiter, reset_weights, resets_after
 from league.training.snapshots.gate import (
     estimate_gain,
@@ -72,7 +73,7 @@ class Snapshots:
         """Freeze policies and measure them (one that never trains only once); then reset exploiters that are due."""
         state, ratings = self._state, list[Metrics]()
         earlier = state.population.all()
-        metrics: Metrics = {}
+        metrics: Metrics = distil_in_place_if_due(self._context, state, self._measurements.average_play, iteration)
         for name in names:
             last = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
             if last and self._config.policy(name).frozen:

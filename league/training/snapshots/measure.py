@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from arena.records import Episode, MatchRequest
 from games.common.seeds import derive_seed
-from games.spec import GameSpec
+from games.spec import GameSpec, Utility
 from league.config.context import RunContext
 from league.config.plugins import settings_of
 from league.population.evaluation.meta_game import (
     MetaGame,
     meta_strategy,
+    mixture_table,
     mixture_weights,
     reads_payoffs,
 )
@@ -29,7 +30,7 @@ from league.population.results.payoffs import Result, summarise
 from league.population.storage.members import MetaStrategy
 from league.population.storage.population import Snapshot, newest_strangers
 from league.population.storage.run_dir import STATE_FOLDER
-from league.theory.exact.exploitability import PolicyTable
+from league.theory.exact.exploitability import PolicyTable, mixable
 from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.run_state import RunState
 from league.training.snapshots.evaluations import Measured, evaluate
@@ -48,6 +49,15 @@ class PopulationMeasurement(NamedTuple):
     meta_games: dict[str, MetaGame]  # the game that ``meta`` was solved from
     tables: dict[str, dict[Profile, PolicyTable]]  # of all line-ups of snapshots, where the game is small enough
     strategies: dict[str, GameStrategy]  # of main policies, where there are tables
+
+
+class AveragePlay(NamedTuple):
+    """How the main policies in training play in a game with tables, and what they would play as on average."""
+
+    player: Player
+    own: PolicyTable
+    table: PolicyTable  # of the mixture: at an information state members count by how likely they get there
+    weights: list[dict[str, float]]  # of snapshots, and of policies in training, by seat; none: ``table`` is their own
 
 
 class Measurements:
@@ -77,10 +87,7 @@ class Measurements:
         measurement = PopulationMeasurement({}, {}, {}, {}, {}, {})
         for game, spec in self._specs.items():
             tables = self._tabulated(spec)
-            by_age = META_SOLVERS[config.evaluation.mixture].by_age
-            mixed_game = self._meta_game(spec, tables, exploiters=not by_age)
-            settings = settings_of(config, "meta_solvers", config.evaluation.mixture)
-            mixture = [dict(weights) for weights in mixture_weights(mixed_game, config.evaluation.mixture, settings)]
+            mixed_game, mixture = self._mixture(spec, tables)
             meta_game = self._meta_game(spec, tables, exploiters=reads_payoffs(config.matchmaking))
             meta = meta_strategy(meta_game, config, derive_seed(config.seed, game, iteration))
             if tables:
@@ -107,6 +114,36 @@ class Measurements:
             measurement.mixtures[game] = mixture
             measurement.meta[game], measurement.meta_games[game] = meta, meta_game
         return measurement
+
+    def average_play(self, spec: GameSpec) -> AveragePlay | None:
+        """Return how the main policies in training play in a game, and the mixture of them and all snapshots.
+
+        In a game of common interest, where nothing circles, their own play stands for the mixture. None for a game
+        whose mixtures have no tables.
+        """
+        tables = self._tabulated(spec)
+        if not tables or not mixable(spec.name):
+            return None
+        self._engine.refresh()
+        roles, others = self._fixed.roles[spec.name], tuple(self._fixed.engines.items())
+        live = tuple(role.policy for role in roles)
+        player = Player(
+            "+".join(live), spec, self._engine, roles, tuple(((name, 1.0),) for name in live), others=others
+        )
+        own = player.tabulate(self._config.seed, self._config.evaluation.exact_limit).table
+        if spec.utility is Utility.IDENTICAL:
+            return AveragePlay(player, own, own, [])
+        mixed_game, weights = self._mixture(spec, tables | {live: own}, live)
+        return AveragePlay(player, own, mixture_table(mixed_game, weights), weights)
+
+    def _mixture(
+        self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], *live: Profile
+    ) -> tuple[MetaGame, list[dict[str, float]]]:
+        """Return the game among snapshots, and policies in training, and the weights of their mixture by seat."""
+        solver = self._config.evaluation.mixture
+        game = self._meta_game(spec, tables, *live, exploiters=not META_SOLVERS[solver].by_age)
+        settings = settings_of(self._config, "meta_solvers", solver)
+        return game, [dict(weights) for weights in mixture_weights(game, solver, settings)]
 
     def _newest(self, spec: GameSpec) -> Player:
         """Return the newest main line-up as a player."""
@@ -195,10 +232,12 @@ class Measurements:
         exploiters_of = [snapshot.id for snapshot in snapshots if snapshot.policy in self._config.league_roles]
         return [all_seats(player, self._roles[game]) for player in exploiters_of] + mains
 
-    def _meta_game(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], *, exploiters: bool) -> MetaGame:
-        """Return the game among snapshots that have not retired, with or without the exploiters'."""
+    def _meta_game(
+        self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], *live: Profile, exploiters: bool
+    ) -> MetaGame:
+        """Return the game among snapshots that have not retired, with or without the exploiters', and ``live``."""
         seats: list[dict[str, PolicyTable | None]] = [{} for _ in range(spec.seats)]
-        for profile in self._profiles(spec.name, exploiters=exploiters):
+        for profile in [*self._profiles(spec.name, exploiters=exploiters), *live]:
             for seat, player in enumerate(profile):
                 if player not in self._state.retired:
                     seats[seat].setdefault(player, tables.get(profile))

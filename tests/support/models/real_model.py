@@ -8,6 +8,7 @@ SMALL = [
     "cold_start.matches=20",
     "evaluation.matches=2",
     "optimizer.inner_steps=2",
+    "distil_every=0",
 ]
 
 
