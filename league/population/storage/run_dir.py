@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import numpy as np
 
 from games.common import plugins
 from games.common.errors import DamagedFile, UsageError, unknown_name
-from games.common.files import is_leftover
+from games.common.files import is_leftover, read_json
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config, plugins_in
 from league.population.results.payoffs import PayoffTable
@@ -122,7 +121,7 @@ class Run:
         remedy = f"Delete it and write it again: league train --resume --run-dir {shlex.quote(str(self.path))}"
         remedy += plugins.as_options()
         try:
-            yield json.loads(path.read_bytes())
+            yield read_json(path)
         except UsageError:
             raise
         except OSError as error:
@@ -180,9 +179,7 @@ def runs_in(name: str) -> list[Run]:
         return [open_run(name)]
     folder = Path(name).expanduser()
     try:
-        planned = [
-            folder / run["folder"] for run in json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))["runs"]
-        ]
+        planned = [folder / run["folder"] for run in read_json(folder / SWEEP_FILE)["runs"]]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFile(folder / SWEEP_FILE, str(error), "Restore it from a copy.") from error
     begun = [Run(path) for path in planned if (path / CONFIG_FILE).is_file()]
@@ -223,7 +220,7 @@ def _parts(player: str) -> list[str]:
 def _plugins_kept_in(path: Path) -> list[str]:
     """Return the plugins that a tournament's or best response's file names; its other mistakes are reported later."""
     try:
-        listed = json.loads(path.read_text(encoding="utf-8")).get("plugins", [])
+        listed = read_json(path).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
