@@ -12,7 +12,7 @@ from typing import Any
 
 from arena.records import Belief, Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
 from games.common.errors import UsageError
-from games.common.files import atomic_write, parse_json
+from games.common.files import atomic_write, parse_json, read_file
 from games.spec import Attempt
 
 HEADER = {"format": "league episodes", "version": 1}
@@ -35,7 +35,7 @@ def load_episodes(path: Path) -> list[Episode]:
     Raises UsageError for a file that is missing, damaged, of another version or no file of episodes.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The episodes file {path} cannot be read: {error}.") from error
     return parse_episodes(path, text)

@@ -19,7 +19,6 @@ from 1, follows its name. ``[[probe]]`` is a question that is not a move (``role
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +28,7 @@ from pydantic import Field, model_validator
 
 from games.common import plugins
 from games.common.errors import UsageError, unknown_name
+from games.common.files import read_toml
 from games.common.section import Section
 from games.common.validation import validated
 from games.registry import make_game
@@ -191,8 +191,8 @@ def _read(path: Path) -> CardFile:
 @lru_cache(maxsize=256)  # as long as a file is the same, it reads the same
 def _parsed(path: Path, _changed: int, _size: int) -> CardFile:
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tables = read_toml(path)
+    except ValueError as error:
         raise UsageError(f"The role card {path} is not readable TOML: {error}.") from error
     return validated(CardFile, tables, f"The role card {path}")
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
+from games.common.files import read_json, read_toml
 from roles.role import Wording
 
 RUN_CONFIG = "config.toml"  # in a run's folder
@@ -41,7 +40,7 @@ def _is_pocket(folder: Path) -> bool:
 def _read_toml(path: Path) -> dict[str, Any]:
     """Return the contents of a TOML file, empty if there is none: the code that loads the run reports the error."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path)
     except (OSError, ValueError):
         return {}
 
@@ -49,7 +48,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     """Return a JSON object, empty if there is none: the code that loads the model reports the error."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

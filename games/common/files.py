@@ -1,17 +1,21 @@
-"""Atomic writes: a file holds its whole old or its whole new content, even when its writer is killed."""
+"""Atomic writes, so that a file holds its whole old or its whole new content; and reading what strangers have sent."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import secrets
 import shutil
+import stat
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from games.common.errors import UsageError
 
+MOST_BYTES = 1 << 32  # of a file that is read whole
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
@@ -70,6 +74,41 @@ def parse_json(text: str) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return data
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the data of a TOML text from outside. Raises ValueError as ``parse_json`` does."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file from outside.
+
+    Raises OSError, which says so, for a pipe or a device, which may have no end, and for more than ``MOST_BYTES`` or
+    than the memory holds: the size of a sparse file costs nothing.
+    """
+    facts = path.stat()
+    if not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
+        raise OSError(errno.ENODEV, "it is a pipe or a device and not a file", str(path))
+    try:
+        if facts.st_size <= MOST_BYTES:
+            return path.read_bytes()
+    except MemoryError:
+        pass
+    raise OSError(errno.EFBIG, "it is too large to be read", str(path))
+
+
+def read_json(path: Path) -> Any:
+    """Return the data of a JSON file from outside. Raises as ``read_file`` and ``parse_json`` do."""
+    return parse_json(read_file(path).decode())
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the data of a TOML file from outside. Raises as ``read_file`` and ``parse_toml`` do."""
+    return parse_toml(read_file(path).decode())
 
 
 def link(source: Path, target: Path) -> None:

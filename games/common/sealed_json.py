@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from games.common.errors import DamagedFile
-from games.common.files import atomic_write
+from games.common.files import atomic_write, parse_json, read_file
 
 _SEALED = re.compile(rb'\{"sha256": "([0-9a-f]{64})", "data": (.*)\}', re.DOTALL)
 
@@ -23,7 +23,7 @@ def write_sealed(path: Path, data: Any) -> None:
 def read_sealed(path: Path, remedy: str) -> Any:
     """Return the data that ``write_sealed`` wrote. Raises DamagedFile, with ``remedy``, for any other content."""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError as error:
         raise DamagedFile(path, f"it cannot be read: {error.strerror}", remedy) from error
     match = _SEALED.fullmatch(content)
@@ -31,4 +31,7 @@ def read_sealed(path: Path, remedy: str) -> Any:
         raise DamagedFile(path, "it was cut short or is another file", remedy)
     if hashlib.sha256(match[2]).hexdigest().encode() != match[1]:
         raise DamagedFile(path, "its content has changed since it was written", remedy)
-    return json.loads(match[2])
+    try:
+        return parse_json(match[2].decode())
+    except ValueError as error:
+        raise DamagedFile(path, f"it holds no data that can be read: {error}", remedy) from error

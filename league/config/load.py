@@ -6,7 +6,6 @@ Every mistake is a ``UsageError`` with the key, the value, and the expected valu
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import tomli_w
 from arena.gpus import Gpu, find_gpu, multiplies_bfloat16
 from games.common import plugins
 from games.common.errors import UsageError, unknown_name
-from games.common.files import atomic_write
+from games.common.files import atomic_write, parse_toml, read_toml
 from games.common.validation import validated
 from games.outside.as_played import is_outside
 from games.registry import make_game, with_submatches
@@ -338,15 +337,15 @@ def _own_data(path: Path) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return read_toml(path)
+    except ValueError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from None
 
 
 def _parse_value(text: str) -> Any:
     try:
-        parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        parsed = parse_toml(f"value = {text}")
+    except ValueError:
         return text
     return parsed["value"] if len(parsed) == 1 else text
 

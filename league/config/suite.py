@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from pydantic import Field
 
 from games.aliases import full_name
 from games.common.errors import UsageError, unknown_name
+from games.common.files import read_toml
 from games.common.section import LARGEST_SEED, Positive, Section
 from games.common.validation import validated
 from games.registry import make_game
@@ -55,10 +55,10 @@ def load_suite(name: str) -> Suite:
     if not name.endswith(".toml") and name not in suite_names():
         raise unknown_name("suite", name, suite_names(), "Your own suite is a file that ends in .toml.")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path)
     except OSError as error:
         raise UsageError(f"The suite {path} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from None
     suite = validated(Suite, data, name)
     full = {kind: tuple(map(full_name, getattr(suite, kind))) for kind in ("games", "training", "held_out")}

@@ -29,6 +29,8 @@ def model_folder(source: str) -> Path | str:
     if path.suffix.lower() == ".gguf":
         return _converted(path)
     if path.is_dir():
+        if odd := [file for file in path.iterdir() if not (file.is_file() or file.is_dir())]:
+            raise UsageError(f"{min(odd)} is a pipe, a device or a link to nothing, which no model has. Remove it.")
         pickled = sorted(file.name for file in path.glob("pytorch_model*.bin"))
         if pickled and not any(path.glob("*.safetensors")):
             raise UsageError(

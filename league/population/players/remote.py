@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena.remote.settings import RemoteSettings
 from games.common.errors import UsageError
+from games.common.files import read_toml
 from games.common.validation import validated
 from games.spec import GameSpec
 from league.config import RolesConfig
@@ -82,8 +82,8 @@ def remote_roles(settings: RemoteSettings, spec: GameSpec, override: PlayerSetti
 
 def _read(text: str, path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path)
     except OSError as error:
         raise UsageError(f"{text}: {path} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from None

@@ -7,7 +7,6 @@ incomplete starts with a dot and is ignored.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from games.common.errors import UsageError, unknown_name
+from games.common.files import read_json
 from games.spec import GameSpec
 from league.config import RunConfig
 from league.config.load import seat_roles
@@ -204,7 +204,7 @@ def _in_order(snapshots: Iterable[Snapshot]) -> dict[str, Snapshot]:
 def _read(folder: Path) -> Snapshot:
     """Return the snapshot in a folder by its card; the weights are not read."""
     try:
-        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+        card = read_json(folder / _CARD)
         parent = card["parent"]
         origin = Origin(card.get("origin", _usual_origin(parent)))  # older cards lack it
         of = tuple(card.get("parents", [parent] if parent is not None else []))  # older cards lack these too

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import numpy as np
 
 from games.common import plugins
 from games.common.errors import DamagedFile, UsageError, unknown_name
-from games.common.files import is_leftover
+from games.common.files import is_leftover, read_json
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config, plugins_in
 from league.population.results.ratings import Ratings
@@ -115,7 +114,7 @@ class Run:
         remedy = f"Delete it and write it again: league train --resume --run-dir {shlex.quote(str(self.path))}"
         remedy += plugins.as_options()
         try:
-            yield json.loads(path.read_bytes())
+            yield read_json(path)
         except UsageError:
             raise
         except OSError as error:
@@ -173,9 +172,7 @@ def runs_in(name: str) -> list[Run]:
         return [open_run(name)]
     folder = Path(name).expanduser()
     try:
-        planned = [
-            folder / run["folder"] for run in json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))["runs"]
-        ]
+        planned = [folder / run["folder"] for run in read_json(folder / SWEEP_FILE)["runs"]]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFile(folder / SWEEP_FILE, str(error), "Restore it from a copy.") from error
     begun = [Run(path) for path in planned if (path / CONFIG_FILE).is_file()]
@@ -216,7 +213,7 @@ def _parts(player: str) -> list[str]:
 def _plugins_kept_in(path: Path) -> list[str]:
     """Return the plugins that a tournament's or best response's file names; its other mistakes are reported later."""
     try:
-        listed = json.loads(path.read_text(encoding="utf-8")).get("plugins", [])
+        listed = read_json(path).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

@@ -17,7 +17,7 @@ import numpy as np
 
 from games.aliases import short_metric
 from games.common.errors import DamagedFile
-from games.common.files import atomic_write
+from games.common.files import atomic_write, parse_json, read_file
 from league.training.board.descriptions import description
 from league.training.board.event_file import Charts, EventFile
 from league.training.board.painting import Picture
@@ -166,7 +166,7 @@ def readable_lines(run_dir: Path, name: str = METRICS_FILE) -> Iterator[bytes]:
 def _lines(path: Path) -> list[bytes]:
     """Return a log's lines with their line ends, which a torn last line lacks; none if the log does not exist."""
     try:
-        *lines, torn = path.read_bytes().split(b"\n")
+        *lines, torn = read_file(path).split(b"\n")
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -177,7 +177,7 @@ def _lines(path: Path) -> list[bytes]:
 def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     """Return the metrics of one line. Raises DamagedFile."""
     try:
-        metrics = json.loads(line)
+        metrics = parse_json(line.decode())
         if isinstance(metrics["iteration"], int) and all(math.isfinite(value) for value in metrics.values()):
             return dict(metrics)
     except (ValueError, TypeError, KeyError):
@@ -194,7 +194,7 @@ def figures_of(run_dir: Path) -> list[str]:
 def _parse_mixtures(path: Path, number: int, line: bytes) -> dict[str, Any]:
     """Return the mixtures of one line, as they were written: the weights of a seat sum to one. Raises DamagedFile."""
     try:
-        content = json.loads(line)
+        content = parse_json(line.decode())
         seal = content.pop(SEAL, None)  # older lines have none
         sums = [sum(seat.values()) for game, seats in content.items() if game != "iteration" for seat in seats]
         whole = isinstance(content["iteration"], int) and all(abs(total - 1.0) < ROUNDING for total in sums)

@@ -143,6 +143,15 @@ def test_at_most_so_many_turns_are_drawn_each_once_and_the_same_by_the_same_seed
     assert sorted(map(sorted, kinds.values())) == [[0], [1], [2]]
 
 
+def test_each_role_has_its_own_draw_of_so_many_turns():
+    """Two roles and two games of forty turns each: twelve of each are drawn, and not the same twelve places."""
+    tables = [(0, "g"), (1, "g"), (0, "k")]
+    matches = [trajectory([(n,)], f"p{n % 3}", seat, game) for n in range(40) for seat, game in tables]
+    rows = contrast_rows(facts_of(matches), ContrastConfig(weight=1.0, turns=12))
+    assert [len(one.prompt_of) for one in rows.contrasts] == [12, 12, 12]
+    assert len({frozenset(one.prompts) for one in rows.contrasts}) == 3
+
+
 @pytest.fixture(scope="module")
 def lm():
     return pocket()
@@ -180,6 +189,18 @@ def test_the_loss_of_a_batch_is_that_of_the_states_that_a_probe_reads(lm, played
     mine, plain = (torch.autograd.grad(loss, weight)[0] for loss in (found, 0.5 * losses.mean()))
     assert torch.allclose(mine, plain, atol=1e-5)
     assert mine.any()
+
+
+def test_games_with_roles_of_one_name_are_contrasted_apart(lm, played):
+    """The same turns in two games, and in one of them with other partners, are each game's own loss."""
+    others = [one._replace(game="h", players=("main", name)) for one, name in zip(played, "aabbcc", strict=True)]
+    alone = [contrast_rows(facts_of(matches), ContrastConfig(weight=1.0)) for matches in (played, others)]
+    both = contrast_rows(facts_of([*played, *others]), ContrastConfig(weight=1.0))
+    first, second, found = (
+        float(sum(batch_loss(lm, rows).losses(0, MetricSums())).detach()) for rows in (*alone, both)
+    )
+    assert first != pytest.approx(second, rel=1e-2)
+    assert found == pytest.approx((5 * first + 6 * second) / 11, rel=1e-4)  # bob is met once
 
 
 def test_a_step_against_its_gradient_lowers_the_loss_by_the_slope(lm, played):

@@ -4,17 +4,23 @@ import json
 from collections import Counter
 from math import exp
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 from support.matches.kuhn import engine_with, kuhn_matches, kuhn_pocket, played, roles_for
 
+from league.config.load import load
+from league.training.checkpoints.learner_checkpoint import LearningState
 from league.training.evidence.counterfactuals import PromptKey, reply_probabilities
 from league.training.evidence.exact_advantages import exact_advantages
-from learners.trajectories import to_trajectories
+from league.training.evidence.source import BeforeLearning
+from league.training.evidence.turn_values import credited_by_memory, estimated
+from learners.trajectories import Evidence, to_trajectories
 from learners.values import ESTIMATORS
 
 KUHN = "kuhn_poker"
 EMPIRICAL = ESTIMATORS["empirical"]
+CREDIT = "games={kuhn_poker={}}", "credit.rule=contribution", "values.estimator=empirical", "values.empirical.least=1"
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +125,69 @@ def test_a_state_is_met_in_all_of_its_histories(kuhn):
     assert set(met.values()) == {4, 6, 10}
     for seat, prompt, is_valued in rows:
         assert is_valued == (met[seat, prompt] >= 6)
+
+
+def test_matches_with_other_players_are_another_game(kuhn):
+    """The first seat's matches with one who has just bet, and with one who has not, are valued apart."""
+    _, trajectories, engine, _ = kuhn
+    pairs = list(zip(trajectories[::2], trajectories[1::2], strict=True))
+    bold, shy = (
+        [
+            first._replace(players=("main", name))
+            for first, second in pairs
+            if (second.turns[0].reply == "bet") == (name == "bold")
+        ]
+        for name in ("bold", "shy")
+    )
+    apart = [row for matches in (bold, shy) for row in credits_of(matches, engine)[0]]
+    found, state = credits_of([*bold, *shy], engine)
+    assert len(state) == 2
+    for rows, expected in zip(found, apart, strict=True):
+        for row, right in zip(rows, expected, strict=True):
+            assert row == pytest.approx(right, abs=1e-12)
+    met, _ = credits_of([one._replace(players=("main", "both")) for one in (*bold, *shy)], engine)
+    assert met != found
+
+
+def test_a_bet_of_one_in_a_million_counts_as_one_in_a_million(kuhn):
+    """Nobody bets: a jack that passes loses one chip, and one that bets wins one, so the bet is worth two more."""
+    _, trajectories, _, _ = kuhn
+    chip = max(one.match_return for one in trajectories) / 2
+    columns, _ = EMPIRICAL.make(
+        trajectories, {}, lambda states: [(1 - 1e-6, 1e-6)] * len(states), EMPIRICAL.settings(least=1)
+    )
+    jacks = [
+        rows[0]
+        for one, rows in zip(trajectories, columns["reply_credits"], strict=True)
+        if one.seat == 0 and "J" in one.turns[0].observation
+    ]
+    assert len(jacks) == 10
+    for row in jacks:
+        assert row == pytest.approx((-2e-6 * chip, 2e-6 * chip), rel=1e-4)
+
+
+def test_each_state_is_read_by_its_own_policy_and_a_turn_has_the_advantage_of_what_it_drew(kuhn):
+    """The second seat's policy has other weights, and comes first among the policies."""
+    episodes, trajectories, _, roles = kuhn
+    lms = {"other": kuhn_pocket(seed=4, sharpness=3.0), "main": kuhn_pocket(sharpness=3.0)}
+    engine, config = engine_with(**lms), load("pocket-returns", CREDIT)
+    episodes = [
+        one._replace(request=one.request._replace(players=("main", "other")))._replace(
+            turns=tuple(turn._replace(player=("main", "other")[turn.seat]) for turn in one.turns)
+        )
+        for one in episodes
+    ]
+    trajectories = [one._replace(policy=("main", "other")[one.seat], players=("main", "other")) for one in trajectories]
+    state = LearningState({name: SimpleNamespace(name=name, lm=lm, critic=None) for name, lm in lms.items()})
+    found = credited_by_memory(config, BeforeLearning(state, trajectories, [Evidence()] * len(trajectories)))
+    expected = exact_advantages(KUHN, roles, engine, episodes, trajectories, 2.0)
+    evidence = [Evidence(reply_credits=rows) for rows in found]
+    drawn = estimated(config, BeforeLearning(state, trajectories, evidence))
+    for one, rows, numbers, right in zip(trajectories, found, drawn, expected, strict=True):
+        for turn, row, number, of_turn in zip(one.turns, rows, numbers, right.reply_credits, strict=True):
+            assert row == pytest.approx(of_turn, abs=1e-6)
+            place = turn.trace.mask.index(turn.reply)
+            assert number == pytest.approx(of_turn[place] / exp(sum(turn.trace.logprobs)), abs=1e-4)
 
 
 def test_what_was_met_longest_ago_is_forgotten_but_not_its_returns(kuhn):

@@ -98,6 +98,29 @@ def test_players_are_kept_apart_where_they_are_given_the_same():
     assert rows["none"].moved.mean == pytest.approx((0.5 + 0.0) / 2)
 
 
+def test_roles_of_two_temperatures_are_kept_apart_where_they_are_given_the_same():
+    def scores(prefixes):
+        return [copies([one])[0] if one.turn.role.temperature == 1.0 else (0.3, 0.7) for one in prefixes]
+
+    cold = ROLES[0].model_copy(update={"temperature": 0.5})
+    _, rows = measured([turn(role=cold), turn(match=1)], scores)
+    assert rows["none"].moved.mean == pytest.approx((0.0 + 0.5) / 2)
+
+
+def test_an_act_that_moves_but_stays_the_likeliest_has_not_changed():
+    """Of three acts the likeliest stays in one turn, though the first one's probability moves, and goes in another."""
+    legal = ("a", "b", "c")
+    rows = {"x y": (0.2, 0.5, 0.3), "": (0.3, 0.4, 0.3), "z w": (0.2, 0.5, 0.3), "z": (0.2, 0.3, 0.5)}
+
+    def scores(prefixes):
+        return [rows.get(one.words.strip(), (0.2, 0.5, 0.3)) for one in prefixes]
+
+    turns = [turn("x y ", legal=legal), turn("z w ", match=1, legal=legal)]
+    _, found = measured(turns, scores)
+    assert (found["none"].moved.mean, found["none"].changed.mean) == pytest.approx((0.1, 0.0))
+    assert (found["half"].moved.mean, found["half"].changed.mean) == pytest.approx((0.1, 0.5))
+
+
 def test_an_order_moves_it_as_far_as_all_orders_do_on_average():
     """Of 119 other orders of five words 24 end on the other act and 23 on the same."""
     _, rows = measured([turn(match=n) for n in range(3000)], copies)

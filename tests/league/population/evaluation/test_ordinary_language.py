@@ -18,6 +18,7 @@ from league.population.evaluation.ordinary_language import (
     perplexity,
     text_logprob,
 )
+from league.population.evaluation.small_tasks import score_tasks, small_tasks, task_shares
 from league.training.monitors.alarms import check_alarms
 from learners.trajectories import Trajectory
 
@@ -83,15 +84,38 @@ def test_a_full_model_is_compared_with_what_it_began_as(tmp_path):
         other.model.model.embed_tokens.weight.mul_(3.0)
     assert language_metrics(config, {"main": other})["main/language_kl"] > 0.01
     assert language_metrics(load("pocket-returns"), {"main": pocket()}) == {}
-    more = load("pocket-returns", [f"model.source={tmp_path / 'model'}", "evaluation.language_tasks=2"])
+    more = load("pocket-returns", [f"model.source={tmp_path / 'model'}", "evaluation.language_tasks=6"])
     names = language_metrics(more, {"main": other}).keys() - same.keys()
     assert names == {
         f"main/language_tasks/{kind}/{way}"
         for kind in ("arithmetic", "table", "instruction")
         for way in ("choice", "greedy")
     }
+    for name, lm in (("main", other), ("begun", pocket())):
+        found = language_metrics(more, {"main": lm})
+        own = task_shares(score_tasks(lm, small_tasks(6)))
+        assert {task: found[f"main/language_tasks/{task}"] for task in own} == own, name
+    assert task_shares(score_tasks(other, small_tasks(6))) != own
     off = load("pocket-returns", [f"model.source={tmp_path / 'model'}", "evaluation.language=false"])
     assert language_metrics(off, {"main": pocket()}) == {}
+
+
+def test_policies_of_two_sources_are_compared_each_with_its_own(tmp_path):
+    """Two models of one shape and other weights, which are what they began as: neither has moved."""
+    lms = {"main": pocket(), "second": pocket(1)}
+    for name, lm in lms.items():
+        lm.save(tmp_path / name)
+    config = load(
+        "pocket-returns",
+        [
+            f"model.source={tmp_path / 'main'}",
+            f"policies.second.model.source={tmp_path / 'second'}",
+            "roles.policy={'kuhn_poker/second'='second'}",
+        ],
+    )
+    found = language_metrics(config, lms)
+    assert [found[f"{name}/language_kl"] for name in lms] == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert kl_of_answers(lms["second"], lms["main"]) > 0.01
 
 
 def seen(policy):

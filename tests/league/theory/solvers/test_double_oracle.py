@@ -160,7 +160,8 @@ def test_a_vertex_of_a_game_with_one_equilibrium_is_that_one():
     """The double stake on rock against scissors, as below; with a fourth player who loses to all."""
     game = np.array([[0.0, -1.0, 2.0, 9.0], [1.0, 0.0, -1.0, 9.0], [-2.0, 1.0, 0.0, 9.0], [-9.0, -9.0, -9.0, 0.0]])
     assert symmetric_vertex(game) == pytest.approx([1 / 4, 2 / 4, 1 / 4, 0.0])
-    assert symmetric_vertex(1e6 * game) == pytest.approx(symmetric_vertex(1e-6 * game))
+    for unit in (1e6, 1e-12):
+        assert symmetric_vertex(unit * game) == pytest.approx([1 / 4, 2 / 4, 1 / 4, 0.0])
 
 
 def test_what_is_nearly_a_second_equilibrium_counts_as_one():
