@@ -4,11 +4,11 @@
 
 Six rounds of OpenSpiel's `matrix_coordination`: both choose left or right at once, and a round in which they choose
 alike pays 1. A pocket model learns beside six conventions (`benchmarks.studies.cooperation.conventions`) without being
-told which it meets, and then also meets two that it never met. Its card has no slot; a prediction before each act, above
-the rounds so far (ProAgent, arXiv 2308.11339); the same, which `shaping.prediction` credits; or the credited one without
-the rounds, so that the act knows only the prediction. Beside a prediction's accuracy stand the most frequent act and the
-exact Bayesian who sees the same rounds. An act depends on the prediction as far as its probabilities move (total
-variation) when the other prediction stands in the prompt.
+told which it meets, and then also meets two that it never met. Its card has no slot; a prediction before each act,
+above the rounds so far (ProAgent, arXiv 2308.11339); the same, which `shaping.prediction` credits; or the credited one
+without the rounds, so that the act knows only the prediction. Beside a prediction's accuracy stand the most frequent
+act and the exact Bayesian who sees the same rounds. An act depends on the prediction as far as its probabilities move
+(total variation) when the other prediction stands in the prompt.
 """
 
 from __future__ import annotations
