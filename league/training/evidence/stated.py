@@ -44,13 +44,13 @@ def stated_predictions(role: Role, episode: Episode) -> list[Stated]:
         (turn.action, shown)
         for i, turn in enumerate(turns)
         if turn.seat != seat and turn.action is not None and not turn.tool
-        if (shown := _shown(seen, i, turn.action)) is not None
+        if (shown := shown_after(seen, i, turn.action)) is not None
     ]
     outcomes = [next((act for act, shown in acts if shown > i), None) for i in made]
     return [Stated(i, turns[i].action or "", act) for i, act in zip(made, outcomes, strict=True)]
 
 
-def _shown(seen: Sequence[tuple[str, str]], turn: int, act: str) -> int | None:
+def shown_after(seen: Sequence[tuple[str, str]], turn: int, act: str) -> int | None:
     """Return how many turns had been when a seat was first shown a turn's act; None: never."""
     for after in range(turn + 1, len(seen)):
         if seen[after][0] != seen[after - 1][0] and _names(seen[after][1], act):

@@ -20,7 +20,7 @@ from league.training.checkpoints.learner_checkpoint import LearningState
 from league.training.evidence.shaping import with_shaping
 from league.training.evidence.source import AfterPlay
 from league.training.evidence.sources import SOURCES, evidence_from_play
-from league.training.evidence.stated import Stated, stated_predictions
+from league.training.evidence.stated import Stated, shown_after, stated_predictions
 from league.training.learning.iteration import update_policies
 from league.training.learning.policies import new_policy
 from learners.advantages.rule import Credited
@@ -58,15 +58,15 @@ def played(game, engines, predicting, choices=(), **fields):
 
 
 def test_the_act_is_asked_for_behind_the_prediction_and_the_prediction_before_the_act():
-    sender = Foresees(["sun", "sun"], ["bem", "dax"])
+    sender = Foresees(["sun", "fish"], ["bem", "dax"])
     roles, episode = played(SIGNALS, [sender, Script("code-1")], {0}, THINGS)
     assert [(turn.seat, turn.tool, turn.action) for turn in episode.turns] == [
         *((0, "plan", "sun"), (0, "", "bem"), (1, "", "sun")),
-        *((0, "plan", "sun"), (0, "", "dax"), (1, "", "tree")),
+        *((0, "plan", "fish"), (0, "", "dax"), (1, "", "tree")),
     ]
-    assert [shown.split("\n")[0] for shown in sender.shown] == ["They will: sun"] * 2
+    assert [shown.split("\n")[0] for shown in sender.shown] == ["They will: sun", "They will: fish"]
     assert "They will" not in episode.turns[0].observation, "it predicts from what it sees, not from a prediction"
-    assert stated_predictions(roles[0], episode) == [Stated(0, "sun", "sun"), Stated(3, "sun", "tree")]
+    assert stated_predictions(roles[0], episode) == [Stated(0, "sun", "sun"), Stated(3, "fish", "tree")]
     assert [one.right for one in stated_predictions(roles[0], episode)] == [1.0, 0.0]
     assert stated_predictions(roles[1], episode) == []
 
@@ -106,6 +106,8 @@ def test_an_act_that_its_seat_is_never_shown_is_no_outcome():
     roles, episode = played(COORDINATION, [Foresees(["left"] * 3, ["left"] * 3), Always("left")], {0}, ("left",))
     cut = episode._replace(turns=episode.turns[:5])  # round 2 begins, and the other has not chosen
     assert [one.right for one in stated_predictions(roles[0], cut)] == [1.0, None]
+    seen = [("", "left"), ("moved", "moved"), ("moved", "left"), ("over", "It was Left.")]
+    assert [shown_after(seen, 0, act) for act in ("left", "lef", "moved")] == [3, None, 1]
 
 
 def test_a_seat_predicts_for_itself():
@@ -187,7 +189,7 @@ def self_played(settings, number=24):
 
 
 def test_only_the_predictions_rows_of_an_update_change_with_the_weight(tmp_path):
-    settings = {weight: config(tmp_path, f"shaping.prediction.weight={weight}") for weight in (0.0, 2.0)}
+    settings = {weight: config(tmp_path, f"shaping.prediction.weight={weight}") for weight in (0.0, 1.0, 2.0)}
     context, episodes = self_played(settings[2.0])
     rows = {weight: learned(one, episodes) for weight, one in settings.items()}
     assert rows[0.0].keys() == rows[2.0].keys()
@@ -195,6 +197,8 @@ def test_only_the_predictions_rows_of_an_update_change_with_the_weight(tmp_path)
     changed = {key for key in rows[0.0] if rows[0.0][key] != rows[2.0][key]}
     assert changed
     assert {prompts[prompt] for prompt, _ in changed} == {"plan"}
+    for key in changed:
+        assert rows[2.0][key] - rows[0.0][key] == pytest.approx(2 * (rows[1.0][key] - rows[0.0][key]))
     assert sum(rows[2.0].values()) == pytest.approx(sum(rows[0.0].values())), "what is right is paid by what is wrong"
     assert with_shaping(context, 1, episodes) == episodes, "returns and rewards are the game's, so they sum to zero"
     assert all(sum(episode.returns) == 0.0 for episode in episodes)
@@ -220,8 +224,8 @@ def test_the_board_shows_the_share_that_came_true_beside_the_most_frequent_act(t
     settings = config(tmp_path)
     context = run_context(settings, Path())
     found = []
-    for guess, act in (("bet", "bet"), ("bet", "pass"), ("bet", "pass")):
-        engines = [Foresees([guess] * 2, ["bet"]), Foresees(["bet"], [act])]
+    for guess, act in (("bet", "bet"), ("pass", "bet"), ("bet", "pass")):
+        engines = [Foresees([guess] * 2, ["pass", "bet"]), Foresees(["bet"], [act])]
         _, episode = played(game, engines, {0, 1}, legal)
         found.append(episode._replace(request=episode.request._replace(trained=(True, False))))
     metrics = prediction_metrics(context, found)
