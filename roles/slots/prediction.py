@@ -12,7 +12,7 @@ from pydantic import field_validator
 from roles.slots.rule import Sight, SlotRule, TextWanted, Writing
 
 
-class Prediction(Writing):
+class PredictionWriting(Writing):
     """Settings of ``prediction``."""
 
     @field_validator("by")
@@ -23,13 +23,13 @@ class Prediction(Writing):
         return by
 
 
-def prediction(sight: Sight, _settings: Prediction) -> str:
+def prediction(sight: Sight, _settings: PredictionWriting) -> str:
     """Show the latest prediction, which was made of what the seat sees now."""
     return sight.written[-1].text if sight.written else ""
 
 
-def _asks(sight: Sight, _settings: Prediction) -> TextWanted | None:
+def _asks(sight: Sight, _settings: PredictionWriting) -> TextWanted | None:
     return None if sight.over else TextWanted(sight.game.observe(sight.seat))
 
 
-RULE = SlotRule(prediction, settings=Prediction, asks=_asks, question="What will the other player do next?")
+RULE = SlotRule(prediction, settings=PredictionWriting, asks=_asks, question="What will the other player do next?")
