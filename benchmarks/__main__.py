@@ -106,6 +106,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(
         ("partners", "partners-newest", "partners-half", "partners-hanabi"), "benchmarks.studies.cooperation.partners"
     )
+    | {"predictions": "benchmarks.studies.cooperation.predictions"}
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)

@@ -143,6 +143,11 @@ class Evidence:
         return tuple([Predicted(*cell) for cell in self.cells.get("predicted", ())])
 
     @property
+    def stated(self) -> tuple[float | None, ...] | None:
+        """1 for each turn that is a prediction which came true, 0 for one that did not; else None.  # [K]"""
+        return self.cells.get("stated")
+
+    @property
     def selection(self) -> TurnSelection | None:
         """What rules of selection make of its turns; None where they change nothing."""
         cell = self.cells.get("selection")

@@ -81,8 +81,12 @@ class ShapingConfig(Section):
         description="pays a free reply whose thoughts end on the action it plays, and charges one whose thoughts end "
         "on another",
     )
+    prediction: WeightedTerm = Field(
+        WeightedTerm(),
+        description="credits a prediction that a card's slot has written, and no other turn, for coming true",
+    )
 
     @property
     def terms(self) -> dict[str, WeightedTerm]:
         """All rewards by name."""
-        return {"preferred": self.preferred, "agreement": self.agreement}
+        return {"preferred": self.preferred, "agreement": self.agreement, "prediction": self.prediction}

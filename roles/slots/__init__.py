@@ -21,6 +21,7 @@ from games.spec import Game
 from roles.slots.hint import RULE as HINT
 from roles.slots.notes import RULE as NOTES
 from roles.slots.plan import RULE as PLAN
+from roles.slots.prediction import RULE as PREDICTION
 from roles.slots.reflection import RULE as REFLECTION
 from roles.slots.rule import NAMES, Filling, Sight, SlotRule, filled, past_of, without_past
 from roles.slots.summary import RULE as SUMMARY
@@ -37,6 +38,7 @@ RULES: Registry[SlotRule] = Registry(
         "notes": NOTES,
         "reflection": REFLECTION,
         "plan": PLAN,
+        "prediction": PREDICTION,
         "hint": HINT,
     },
     reserved=("rule",),
@@ -60,6 +62,11 @@ def shown(prompt: str, fillings: tuple[Filling, ...], game: Game, seat: int, sig
     past = max((sight.past for sight in sights.values()), key=len, default=())
     texts = {one.slot: RULES[one.rule].make(sights[one.slot], one.settings) for one in fillings}
     return filled(prompt, without_past(game.observe(seat), past), texts)
+
+
+def prediction_slots(fillings: tuple[Filling, ...]) -> frozenset[str]:
+    """Return the slots that hold predictions of another player's act."""
+    return frozenset(one.slot for one in fillings if RULES[one.rule] is PREDICTION)
 
 
 def sight_past(one: Filling, game: Game, seat: int) -> tuple[str, ...]:

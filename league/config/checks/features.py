@@ -21,7 +21,7 @@ from learners.advantages.rule import Need
 from learners.losses.term import LossNeed
 from roles.probes import AskedWhen
 from roles.role import OnIllegal, ReplyForm, Role, Roles
-from roles.slots import RULES
+from roles.slots import RULES, prediction_slots
 
 
 def check_shaping(config: RunConfig, roles: Roles) -> None:
@@ -47,6 +47,36 @@ def check_shaping(config: RunConfig, roles: Roles) -> None:
             "shaping.agreement pays for thoughts that agree with the action, but every role chooses its reply without "
             "a thought. Set roles.reply = 'free', or shaping.agreement.weight = 0."
         )
+    if config.shaping.prediction.on:
+        _check_stated(config, roles)
+
+
+def _check_stated(config: RunConfig, roles: Roles) -> None:
+    """Raise UsageError, with what to set instead, for credit of predictions that nobody states or that has no use."""
+    factor, instead = config.shaping.prediction.factor, "or shaping.prediction.weight = 0"
+    predicting = [
+        game
+        for game, seats in roles.items()
+        for role in seats
+        if not role.fixed and factor(game, role.name) and prediction_slots(role.slots)
+    ]
+    if not predicting:
+        raise UsageError(
+            "shaping.prediction.weight credits predictions that cards have written, but no learning role's card has a "
+            f'slot with the rule prediction. Give one (roles.cards) slots = {{plan = {{rule = "prediction"}}}}, '
+            f"{instead}."
+        )
+    if opening := [game for game in predicting if make_game(game).spec.submatch_games]:
+        raise UsageError(
+            f"shaping.prediction.weight: {opening[0]} opens other matches, so what its seats were shown cannot be "
+            f"recovered from a match's record. Set it to 0 in shaping.prediction.roles, {instead}."
+        )
+    for name, entry in surrogates_of(config).items():
+        if LossNeed.ADVANTAGES not in entry.needs:
+            raise UsageError(
+                f"shaping.prediction.weight adds to advantages, which objective.name = {name!r} does not read. Set "
+                f"objective.name = 'ppo', {instead}."
+            )
 
 
 def check_beliefs(config: RunConfig, roles: Roles) -> None:

@@ -110,6 +110,8 @@ DESCRIPTIONS: tuple[tuple[str, str], ...] = (
     (r".+/shaping/.+", "The shaping reward of this role per match."),
     (r".+/influence/.+", "How much this role's messages change what others do."),
     (r".+/agreement/.+", "How far this role's thoughts and actions agree, from 0 to 1."),
+    (r".+/predictions/.+/right", "The share of this role's stated predictions that came true."),
+    (r".+/predictions/.+/base", "What always predicting the most frequent act would be right in."),
     (r".+/unasked", "The share of seats that cannot be asked what they believe."),
     (r".+/starts/solved", "The share of played starts that are nearly always won."),
     (r".+/starts/possible", "The share of played starts that are sometimes won: the frontier."),

@@ -16,6 +16,7 @@ from league.training.evidence.influence import SOURCE as INFLUENCE
 from league.training.evidence.predicted import SOURCE as PREDICTED
 from league.training.evidence.sighted import SOURCE as CRITIC_PROMPTS
 from league.training.evidence.source import AfterPlay, BeforeLearning, Column, Source
+from league.training.evidence.stated import SOURCE as STATED
 from league.training.evidence.teachers import SOURCE as TAUGHT
 from league.training.evidence.turn_values import CONTRIBUTIONS, REPLY_CREDITS, VALUES, estimator_needs
 from learners.advantages.rule import OF_PLAY
@@ -39,6 +40,7 @@ SOURCES = Registry(
         "probe_answers": PROBE_ANSWERS,
         "critic_prompts": CRITIC_PROMPTS,
         "predicted": PREDICTED,
+        "stated": STATED,
         "eligible": ELIGIBLE,
     },
     reserved=("rollout_tokens", "selection"),  # counted when weights are known, and of the rules of selection

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
-from league.config.schedules import auxiliary_at, imitation_at, objective_at, steps_at
+from league.config.schedules import auxiliary_at, imitation_at, objective_at, steps_at, term_weight_at
 from league.training.checkpoints.learner_checkpoint import Learning
 from learners.advantages import assign_credit
 from learners.advantages.forks import share_among_forks
 from learners.advantages.rule import Credited
+from learners.advantages.stated import with_stated
 from learners.batching import TrainBatch, pack
 from learners.losses import AUXILIARY, LOSSES
 from learners.losses.objective import Objective
@@ -167,7 +168,7 @@ def _update(
     packed = pack(
         policy.name,
         gathered.trajectories,
-        _weighted(advantages, config.objective.policy_gradient),
+        _with_predictions(config, gathered, _weighted(advantages, config.objective.policy_gradient), iteration),
         loss_weights,
         objective.normalisation,
         weights=gathered.weights,
@@ -203,6 +204,18 @@ def _terms(config: RunConfig, objective: Objective, facts: UpdateFacts, iteratio
 def _weighted(advantages: Sequence[Sequence[float]], weight: float) -> Sequence[Sequence[float]]:
     """Return the advantages times the weight of the policy gradient."""
     return advantages if weight == 1.0 else [[weight * advantage for advantage in row] for row in advantages]
+
+
+def _with_predictions(
+    config: RunConfig, gathered: TrajectoryBuffer, advantages: Sequence[Sequence[float]], iteration: int
+) -> Sequence[Sequence[float]]:
+    """Return the advantages with the credit of stated predictions, which no critic sees."""
+    term = config.shaping.prediction
+    if not term.on:
+        return advantages
+    weight = term_weight_at(config, term, iteration)
+    factors = [weight * term.factor(trajectory.game, trajectory.role) for trajectory in gathered.trajectories]
+    return with_stated(gathered.trajectories, gathered.evidence, advantages, factors)
 
 
 def _of_all_replies(evidence: Sequence[Evidence], weight: float) -> Sequence[Evidence]:

@@ -25,7 +25,7 @@ from league.training.board.observers.payoffs import PAYOFFS_FIGURE, WINS_FIGURE
 from league.training.board.observers.play import CREDIT, GAMES, MATCHES, REPLIES, SCORES
 from league.training.board.observers.population import MIXTURE_FIGURE, POPULATION_FIGURE, RATINGS_FIGURE
 from league.training.board.observers.selection import SELECTION
-from league.training.board.observers.shaping import AGREEMENT
+from league.training.board.observers.shaping import AGREEMENT, PREDICTIONS
 from league.training.board.observers.strategy import STRATEGY_FIGURE
 from league.training.board.observers.tasks import STARTS, TASKS
 from league.training.board.observers.time import TIME_FIGURE
@@ -45,6 +45,7 @@ MONITORS: Registry[Observer] = Registry(
         "games": GAMES,
         "beliefs": BELIEFS,
         "agreement": AGREEMENT,
+        "predictions": PREDICTIONS,
         "replies": REPLIES,
         "tasks": TASKS,
         "starts": STARTS,
