@@ -58,6 +58,7 @@ NAMED_BY_USERS = (
     "prediction.tools.roles",
     "shaping.preferred.roles",
     "shaping.agreement.roles",
+    "shaping.prediction.roles",
     "objective.epo_ends",
 )  # tables of keys of theirs
 
