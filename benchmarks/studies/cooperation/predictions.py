@@ -139,7 +139,7 @@ def figures_of(met: Sequence[Met], roles: Sequence[Role], lm: LanguageModel) -> 
         "bayes": fmean(bayes_right(turn.observation, made) for turn, made in stated),
         "nats": nats(stated, lm),
         "moved": fmean(moved(_acts(met), roles, lm)),
-        "obeyed": fmean(float(turn.action in turn.observation.split("\n")[0]) for turn in _acts(met)),
+        "obeyed": fmean(float((turn.action or "") in turn.observation.split("\n")[0]) for turn in _acts(met)),
     }
 
 
