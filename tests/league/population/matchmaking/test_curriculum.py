@@ -56,7 +56,7 @@ def test_each_game_has_whole_trees_of_its_own_size():
         "kuhn_poker": {"matches": 64},
         "signalling(rounds=1,form=1)": {"matches": 20},
     }
-    run = RunConfig.model_validate({"games": games, "matchmaking": {"tree": 2}})
+    run = RunConfig.model_validate({"games": games, "matchmaking": {"tree": 2}, "curriculum": {"kept": 0.0}})
     specs = {game: make_game(game).spec for game in run.games}
     assert matches_by_game(run, specs, ("tiny_hanabi", "kuhn_poker"), 1) == {"tiny_hanabi": 48, "kuhn_poker": 72}
 
