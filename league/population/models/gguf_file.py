@@ -100,6 +100,8 @@ def convert_gguf(path: Path, folder: Path) -> None:
 
 def content_name(path: Path) -> str:
     """Return a name for a file by its content. Raises UsageError for a file that cannot be read."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no file. Name a .gguf file.")
     try:
         with path.open("rb") as file:
             return f"gguf-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
