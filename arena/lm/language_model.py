@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, load_file
 from torch import Tensor
 from torch.nn import Parameter
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from arena.flops import PassCost
@@ -27,10 +27,11 @@ from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs, tempered
 from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
 from arena.lm.plain_pass import PlainPass
 from arena.lm.tensors import copied_modules, heads, own_memory, to_device, use_contiguous_states
-from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
+from arena.lm.tokenization import ChatTokenizer, context_of, read_config, read_tokenizer, readable
 from games.common.errors import UsageError
 from roles.trie import ReplyTrie
 
+MOST_WEIGHTS = 8  # in a byte of a model's files: of 1 bit each
 PACKED_WIDTH = 512  # of hidden states, from which products gain more by longer passes than attention loses by gathering
 
 transformers_logging.disable_progress_bar()  # they would overwrite the live view
@@ -71,12 +72,11 @@ class LanguageModel(ChatTokenizer):
     def load(cls, source: str | Path, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
         """Load a folder in Hugging Face layout, or a hub id. Raises UsageError where there is none."""
         tokenizer = read_tokenizer(source)
-        try:
+        with readable(source):
+            _check_size(Path(source))
             model: Any = AutoModelForCausalLM.from_pretrained(
                 str(source), dtype=getattr(torch, dtype), trust_remote_code=False
             )
-        except (OSError, ValueError) as error:
-            raise unreadable(source, error) from error
         model.to(device).eval()
         own_memory(model)  # they are windows on the file until here
         return cls(model, tokenizer)
@@ -88,7 +88,7 @@ class LanguageModel(ChatTokenizer):
 
         with init_empty_weights(include_buffers=False):
             model: Any = AutoModelForCausalLM.from_config(
-                AutoConfig.from_pretrained(str(source)), dtype=getattr(torch, dtype), trust_remote_code=False
+                read_config(source), dtype=getattr(torch, dtype), trust_remote_code=False
             )
         model.tie_weights()
         return cls(model.eval(), read_tokenizer(source))
@@ -106,10 +106,9 @@ class LanguageModel(ChatTokenizer):
         # Without the weights, whose place others take.
         model = copied_modules(self.model, empty) if self.plain else copy.deepcopy(self.model, empty)
         saved: dict[str, Tensor] = {}
-        for path in sorted(folder.glob("*.safetensors")):
-            saved |= (
-                load(path.read_bytes()) if self.plain else load_file(path)
-            )  # mapping takes longer than reading little
+        with readable(folder):
+            for path in sorted(folder.glob("*.safetensors")):  # mapping takes longer than reading little
+                saved |= load(path.read_bytes()) if self.plain else load_file(path)
         own = model.state_dict(keep_vars=True)  # tied weights under each of their names
         given = {name: weight for name, weight in own.items() if name in saved}
         filled = set(map(id, given.values()))
@@ -311,3 +310,21 @@ class LanguageModel(ChatTokenizer):
         columns = torch.arange(width, device=self.device)[None]
         positions = (columns - pad).clamp(min=0) + len(chunk.prefix)
         return ids, positions, (columns >= pad).long() if any(pads) else None
+
+
+def _check_size(folder: Path) -> None:
+    """Raise UsageError for a folder whose files are too small for the weights that its configuration claims.
+
+    ``transformers`` would make those first, and compare them with the files' then.
+    """
+    held = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if not held:
+        return  # a hub id, or a folder that has no weights, which is told in other words
+    with torch.device("meta"):  # without memory
+        claimed = AutoModelForCausalLM.from_config(read_config(folder), trust_remote_code=False)
+    weights = sum(weight.numel() for weight in claimed.parameters())
+    if weights > MOST_WEIGHTS * held:
+        raise UsageError(
+            f"{folder / 'config.json'} claims a model of {weights:,} weights, but the weights' files have {held:,} "
+            "bytes. Restore them, or the configuration, from a copy."
+        )

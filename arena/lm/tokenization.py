@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 from arena.lm.chat_template import RefusedError, render
 from arena.lm.chunks import Tokens
 from games.common.errors import UsageError
+from games.common.files import read_json
 from roles.chat_text import PLAIN_TEMPLATE, Message, break_special_tokens, plain_text
 from roles.trie import ReplyTrie, build_trie
 
+MOST_LAYERS = 1000  # of a model: a configuration of more is not believed
 MAX_CACHED_PROMPTS = 200_000  # an engine that has cached the tokens of more drops them at ``refresh``
 
 
@@ -127,10 +130,8 @@ def read_tokenizer(source: str | Path) -> Any:
     Here as wherever a model is read, code beside the weights (``auto_map``) is not run: without ``trust_remote_code``,
     ``transformers`` would ask on standard input.
     """
-    try:
+    with readable(source):
         tokenizer: Any = AutoTokenizer.from_pretrained(str(source), trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise unreadable(source, error) from error
     for origin in ("is_local", "local_files_only"):  # would be saved, and make a resumed run's snapshots differ
         tokenizer.init_kwargs.pop(origin, None)
     return tokenizer
@@ -151,10 +152,36 @@ def with_chat_template(source: str | Path) -> Any:
 
 def read_config(source: str | Path) -> Any:
     """Return the configuration of the model in a folder or of a hub id. Raises UsageError if there is none."""
-    try:
+    with readable(source):
         return AutoConfig.from_pretrained(str(source), trust_remote_code=False)
-    except (OSError, ValueError) as error:
+
+
+@contextmanager
+def readable(source: str | Path) -> Iterator[None]:
+    """Raise UsageError for what the libraries raise of a model's files, which may be anything, as strangers' files are.
+
+    Before they read a folder, its number of layers is checked: they make lists of that length. Memory that runs out
+    while a model is made is not the files' fault.
+    """
+    try:
+        config = Path(source) / "config.json"
+        if config.is_file() and (layers := _layers(read_json(config))) > MOST_LAYERS:
+            raise UsageError(f"{config} claims {layers:,} layers, and no model has more than {MOST_LAYERS:,}.")
+        yield
+    except UsageError:
+        raise
+    except Exception as error:  # tokenizers raises just that
+        if isinstance(error, RuntimeError) and "out of memory" in str(error):
+            raise
         raise unreadable(source, error) from error
+
+
+def _layers(config: Any) -> int:
+    """Return the largest number of layers that a configuration or a part of it claims."""
+    if not isinstance(config, dict):
+        raise TypeError("config.json holds no JSON object")
+    own = [value for key, value in config.items() if "layer" in key and isinstance(value, int)]
+    return max([0, *own, *(_layers(part) for part in config.values() if isinstance(part, dict))])
 
 
 def unreadable(source: str | Path, error: Exception) -> UsageError:
@@ -164,7 +191,9 @@ def unreadable(source: str | Path, error: Exception) -> UsageError:
             f"The model in {str(source)!r} needs code of its own, which is never run: it could do anything. "
             "Give a model of a family that transformers itself provides."
         )
-    reason = str(error).strip().splitlines()[0]
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if not isinstance(error, (OSError, ValueError)):
+        reason = f"{type(error).__name__}: {reason}"
     return UsageError(
         f"No causal language model could be loaded from {str(source)!r}: {reason} "
         "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a hub id."

@@ -51,6 +51,31 @@ DEAL = ("Bob", "Ann", "Cleo", "Dan", "Eve", "Bob", "Bob", "Ann", "Cleo")
 WOLF, VILLAGER = 0, 1  # seats: Bob's, and Ann's
 
 
+# Bob and Dan are wolves; the villagers' clues name Bob, Bob, Ann and Dan.
+TWO_WOLVES = ("Bob", "Dan", "Ann", "Cleo", "Eve", "Finn", "Bob", "Bob", "Ann", "Dan")
+
+
+def test_wolves_know_each_other_and_take_neither_each_other_nor_themselves():
+    game = dealt(SIX, *TWO_WOLVES)
+    told = [[line for line in game.observe(seat).splitlines() if line.startswith("With you")] for seat in range(6)]
+    assert told == [["With you: Dan, a wolf."], ["With you: Bob, a wolf."], [], [], [], []]
+    while isinstance(game.actions(), FreeText) or not game.legal_actions()[0].startswith("take"):
+        words = isinstance(game.actions(), FreeText)
+        game.apply(game.actions().read("Hm.") if words else "vote nobody")
+    assert game.legal_actions() == ("take Ann", "take Cleo", "take Eve", "take Finn")
+
+
+def test_who_takes_is_a_wolf_that_lives():
+    """Bob, the first wolf, is voted out; by night it is Dan's turn."""
+    game = dealt(SIX, *TWO_WOLVES)
+    while isinstance(game.actions(), FreeText) or not game.legal_actions()[0].startswith("take"):
+        words = isinstance(game.actions(), FreeText)
+        bob = "vote Bob" if "vote Bob" in game.legal_actions() else "vote nobody"
+        game.apply(game.actions().read("Hm.") if words else bob)
+    assert game.to_act() == 1
+    assert game.legal_actions() == ("take Ann", "take Cleo", "take Eve", "take Finn")
+
+
 def test_a_golden_match():
     game = dealt(WORDS, *DEAL)
     for words in ("I suspect Bob, my clue says so.", 'No! Ann: "I lie"\nI suspect Cleo', "I suspect Bob", "Hm.", "Hm."):

@@ -77,7 +77,8 @@ def convert_gguf(path: Path, folder: Path) -> None:
     that lacks weights of its model; OSError where the folder cannot be written.
     """
     read_facts(path)
-    source = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    source: dict[str, Any] = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    source["trust_remote_code"] = False  # of files beside it, for which transformers would ask on standard input
     with _quiet():
         try:
             tokenizer: Any = AutoTokenizer.from_pretrained(**source)
@@ -99,6 +100,8 @@ def convert_gguf(path: Path, folder: Path) -> None:
 
 def content_name(path: Path) -> str:
     """Return a name for a file by its content. Raises UsageError for a file that cannot be read."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no file. Name a .gguf file.")
     try:
         with path.open("rb") as file:
             return f"gguf-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"

@@ -287,14 +287,13 @@ def _server_gpus() -> tuple[str, ...]:
 
 
 def _vllm_shape(config: RunConfig, tokenizer: ChatTokenizer, base: Path | str | None) -> VllmShape:
-    from transformers import AutoConfig
-
+    from arena.lm.tokenization import read_config
     from arena.samplers.vllm_shape import VllmShape
 
     settings = config.engine.vllm
     return VllmShape(
         adapters=base is not None,
-        max_loras=1 if base is None else adapter_slots(config, AutoConfig.from_pretrained(base)).number,
+        max_loras=1 if base is None else adapter_slots(config, read_config(base)).number,
         max_lora_rank=settings.max_lora_rank,
         cached_adapters=config.loaded_snapshots,
         max_model_len=min(settings.max_model_len, tokenizer.context or settings.max_model_len),

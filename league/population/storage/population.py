@@ -212,7 +212,8 @@ def _read(folder: Path) -> Snapshot:
         plays = dict(card.get("cards", {})), str(card.get("notes", ""))
         facts = card["id"], card["policy"], card["step"], parent, origin, card["sha256"]
         snapshot = Snapshot(*facts, folder, of, how, *plays)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        _check_facts(snapshot)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{folder} is not a snapshot: its {_CARD} cannot be read ({error}). "
             "Restore the folder from a copy, or move it out of the population."
@@ -220,6 +221,17 @@ def _read(folder: Path) -> Snapshot:
     if snapshot.id != folder.name:
         raise UsageError(f"Folder {folder} holds snapshot {snapshot.id}. Rename the folder to {snapshot.id}.")
     return snapshot
+
+
+def _check_facts(snapshot: Snapshot) -> None:
+    """Raise ValueError for a card whose facts are of another kind: it may be a stranger's."""
+    names = [snapshot.id, snapshot.how, *snapshot.parents, *snapshot.sha256, *snapshot.sha256.values()]
+    if snapshot.parent is not None:
+        names.append(snapshot.parent)
+    if not all(isinstance(name, str) for name in names) or type(snapshot.step) is not int:
+        raise ValueError("one of its facts is of another kind")
+    if not (_POLICY.fullmatch(snapshot.policy) and snapshot.id == snapshot_id(snapshot.policy, snapshot.step)):
+        raise ValueError("its id is not its policy and step")
 
 
 def newest_strangers(config: RunConfig, spec: GameSpec, snapshots: Sequence[Snapshot]) -> list[str]:

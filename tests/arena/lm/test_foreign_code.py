@@ -47,7 +47,7 @@ def change(path, **keys):
     path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
 
 
-@pytest.mark.parametrize("load", [LanguageModel.load, ChatTokenizer.read])
+@pytest.mark.parametrize("load", [LanguageModel.load, LanguageModel.without_data, ChatTokenizer.read])
 def test_a_model_of_its_own_code_is_refused_with_the_reason(folder, mark, load):
     change(folder / "config.json", model_type="stranger", auto_map=AUTO_MAP)
     with pytest.raises(UsageError, match=r"model.* needs code of its own, which is never run"):

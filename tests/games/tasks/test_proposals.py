@@ -260,6 +260,7 @@ CHALLENGES = {
     "a large one | 30 > | 40 | 3 ; 7": "more than 25%",
     "it is 35 | 35 = | 35 | 36 ; 37": "says its solution",
     "a number | 35 = | 35 | 35 ; 36": "accepts its case of failure 35",
+    "a number | dup 35 = swap 40 = + | 35 | 36 ; 40": "accepts its case of failure 40",
     "a number | 35 = | 36 | 37 ; 38": "refuses its solution",
     "a number | 35 = | 35 | 36": "2 to 8 different",
     "a number | 35 = | 35 | 36 ; 36": "2 to 8 different",
@@ -300,6 +301,17 @@ def test_a_repair_that_reads_the_tests_earns_nothing():
             cheat = f"dup {number} = if drop {result} else {cheat} end"
         game.apply(cheat)
         assert game.returns() == (0.0,)
+
+
+def test_a_challenge_is_like_any_earlier_one_and_not_only_the_last():
+    """Three tasks, half solved each; the third is like the first: 1, 1 and 1 - 1/3, a third of each."""
+    game = make_game("challenge(tasks=3,attempts=2)")
+    game.reset(0)
+    for text in ("the square of 4 | 16 =", "twenty and eleven added | 31 =", "the square of 5 | 25 ="):
+        game.apply(f"{text} | {text.split()[-2]} | 90 ; 91")
+        assert len(game.submatches()) == 2
+        game.record_outcomes(["1", "0"])
+    assert game.returns() == pytest.approx(((1 + 1 + 2 / 3) / 3,))
 
 
 def test_dealt_challenges_are_admitted():

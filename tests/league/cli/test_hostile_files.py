@@ -1,6 +1,7 @@
 """Files of a run that a stranger has made to harm: each is told in a sentence with exit code 2, soon, and in memory."""
 
 import hashlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -60,6 +61,34 @@ def test_a_value_of_brackets_without_end_is_told(tmp_path, capsys):
     )
     (tmp_path / "digits.toml").write_text(f"iterations = {'9' * 5000}\n")
     assert "not valid TOML" in refused(capsys, "train", tmp_path / "digits.toml", "--run-dir", tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"sha256": ["model.safetensors"]},
+        {"sha256": {"model.safetensors": 5}},
+        {"step": "10"},
+        {"step": 10**400},
+        {"step": True},
+        {"policy": 5},
+        {"policy": "../../main"},
+        {"parent": ["main-000000"]},
+        {"parents": [5]},
+        {"how": {"a": 1}},
+    ],
+)
+def test_a_card_of_other_facts_is_told(run, capsys, facts):
+    path = run / NEWEST / "snapshot.json"
+    card = json.loads(path.read_text()) | facts
+    path.unlink()
+    path.write_text(json.dumps(card))
+    assert "snapshot.json cannot be read" in refused(capsys, "match", run, *MATCH)
+
+
+def test_a_pipe_is_no_gguf_file(tmp_path, capsys):
+    os.mkfifo(tmp_path / "model.gguf")
+    assert "is no file" in refused(capsys, "match", f"hf:{tmp_path / 'model.gguf'}", *MATCH)
 
 
 def put(path, kind):

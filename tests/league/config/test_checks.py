@@ -141,6 +141,7 @@ def test_good_configurations_are_accepted(config, overrides):
         ([PROBE, "exploiters.share=0.031"], "share = 0.031 gives probe no match"),
         ([PROBE, GROUPS, "exploiters.share=0.24"], "gives probe no match .* Set it to 0.25 or more"),
         ([PROBE, "matchmaking.group_size=64"], "gives probe no match .* Play more matches in a game, or leave probe"),
+        ([PARTNER, PROBE, "exploiters.share=0.02"], "share = 0.02 gives probe no match .* Set it to 0.032 or more"),
         ([PARTNER, "exploiters.share=0.015"], "gives ann no match .* Set it to 0.016 or more"),
     ],
 )
@@ -157,6 +158,7 @@ def test_a_run_does_not_begin_where_an_exploiter_or_partner_gets_no_match(config
         [PROBE, "exploiters.share=0.032"],
         [PROBE, "exploiters.share=0", "policies.probe.frozen=true"],
         [PARTNER, "exploiters.share=0.016"],
+        [PROBE, "exploiters.share=0.032", "games.leduc_poker.matches=8"],
         [PROBE, "exploiters.share=0.01", "games.leduc_poker.matches=200"],
         ["exploiters.share=0"],
     ],

@@ -52,6 +52,7 @@ def test_two_cycles_one_of_which_leads_to_the_other_are_two_components() -> None
     for a, b in ((5, 1), (1, 5), (5, 0), (0, 6), (6, 2), (2, 0), (2, 3), (4, 4)):
         edges[a, b] = True
     assert strong_components(edges) == [[0, 2, 6], [1, 5]]
+    assert strong_components(edges.T) == [[0, 2, 6], [1, 5]]  # whichever of the two leads to the other
     assert np.flatnonzero(reachable(edges, 1)).tolist() == [0, 1, 2, 3, 5, 6]
     assert np.flatnonzero(reachable(edges, 3)).tolist() == [3]
 

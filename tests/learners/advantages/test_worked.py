@@ -57,6 +57,12 @@ def test_comas_by_policy():
     assert advantages("comas", batch) == near([[1.0], [-1.0], [-1.0], [1.0]])
 
 
+def test_comas_by_game():
+    """One role and policy in two games: 1 and 0 in the one, 5 and 9 in the other, each of spread one z."""
+    batch = [trajectory([r], game=g) for r, g in ((1.0, "g"), (5.0, "h"), (0.0, "g"), (9.0, "h"))]
+    assert advantages("comas", batch) == near([[1.0], [-1.0], [-1.0], [1.0]])
+
+
 def test_rae_from_the_first_batchs_mean():
     """B is -0.5, the mean of the first batch, and then 0.95 * -0.5 + 0.05 * 1; by trajectory it moves in between."""
     first, later = [trajectory([r]) for r in (-1.0, 0.0)], [trajectory([1.0])]

@@ -66,6 +66,8 @@ def test_what_is_earned_is_the_players_and_not_the_strangers():
     for player, stranger, payoff in (("defect", "cooperate", 10.0), ("cooperate", "defect", 0.0)):
         rows = curve(f"always:{player}", f"always:{stranger}", ipd, rounds=(0, 7), matches=8)
         assert [row.earned.mean for row in rows.values()] == [payoff] * 2
+        whole = curve(f"always:{player}", f"always:{stranger}", ipd, rounds=(0,), matches=8, whole=True)[None]
+        assert (whole.earned.mean, whole.turns) == (8 * payoff, 8)  # in either seat
 
 
 def test_no_interval_reaches_what_a_round_cannot_pay():

@@ -104,6 +104,19 @@ def test_a_greedy_reply_is_right_if_it_names_the_right_answer_first(text, greedy
     assert score_tasks(Writes(text), [SmallTask("k", "?", ("61", "16"), 1)])[0].greedy is greedy
 
 
+def test_a_greedy_reply_is_that_of_the_likeliest_tokens(monkeypatch):
+    """Of a model whose opinions differ little: drawn at a temperature of 1, twelve replies would not all be these."""
+    lm, written = pocket(3, 0.5), []
+    monkeypatch.setattr(lm, "decode", lambda reply: written.append(reply) or "")
+    tasks = small_tasks(4)
+    score_tasks(lm, tasks)
+    for task, reply in zip(tasks, written, strict=True):
+        ids = [*lm.encode_prompt([{"role": "user", "content": task.prompt}])]
+        with torch.no_grad():
+            logits = lm.model(input_ids=torch.tensor([ids])).logits[0, -1]
+        assert float(logits.max() - logits[reply[0]]) < 0.02
+
+
 def test_names_are_whole_words_in_any_case():
     assert first_named(("apple", "river"), "The River, not the apple") == 1
     assert first_named(("apple", "river"), "pineapple") is None

@@ -34,6 +34,33 @@ def test_the_figures_of_a_judgement_by_hand():
     assert judged == Judgement(pytest.approx(0.475), 0.25, 0.25, pytest.approx(0.45), Fitness.FIT)
 
 
+def test_a_score_is_compared_with_the_controls_on_its_own_deal():
+    """Player and control have the same scores on other deals: one of two is better, and sorted ones would be alike."""
+    assert judge([1.0, 0.0], [0.0, 1.0], SETTINGS).better == 0.5
+
+
+def test_a_game_of_every_other_iteration_is_due_in_the_first():
+    run = RunConfig.model_validate(
+        {"games": {"kuhn_poker": {"matches": 60}, "tiny_hanabi": {"matches": 40, "every": 3}}}
+    )
+    specs = {game: make_game(game).spec for game in run.games}
+    assert ["tiny_hanabi" in matches_by_game(run, specs, (), number) for number in range(1, 8)] == [
+        *(True, False, False, True, False, False, True)
+    ]
+
+
+def test_each_game_has_whole_trees_of_its_own_size():
+    """Two replies at each of 2 and 3 turns: 4 and 8 matches. Of 124, shares of 48 and 76 come to 12 and 9 trees."""
+    games = {
+        "tiny_hanabi": {"matches": 40},
+        "kuhn_poker": {"matches": 64},
+        "signalling(rounds=1,form=1)": {"matches": 20},
+    }
+    run = RunConfig.model_validate({"games": games, "matchmaking": {"tree": 2}, "curriculum": {"kept": 0.0}})
+    specs = {game: make_game(game).spec for game in run.games}
+    assert matches_by_game(run, specs, ("tiny_hanabi", "kuhn_poker"), 1) == {"tiny_hanabi": 48, "kuhn_poker": 72}
+
+
 def test_thresholds_are_the_papers_strict_ones():
     """Pr[R > high] < solved, Pr[R > R_c + margin] > better, E[R_c] < sufficient."""
     scores_N, control_N = [1.0, 0.0], [0.0, 0.5]

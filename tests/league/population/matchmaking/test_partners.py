@@ -53,6 +53,15 @@ def test_a_partner_takes_all_seats_and_learns_in_all_of_them() -> None:
     assert len({match.deal_seed for match in matches}) == 20 + 15 + 30, "no deal is played under two rules"
 
 
+def test_no_deal_is_played_by_two_partners() -> None:
+    """Of 80 matches each of two partners has 20 with itself, each on a deal of its own."""
+    both = {"ann": "partner", "bob": "partner"}
+    matches = draw(3, config=CO_PLAY, exploiters=ExploitersConfig(share=0.25), exploiting=both, matches=80)
+    alone = [match for match in matches if match.rule == "partner"]
+    assert Counter(match.players for match in alone) == {("ann", "ann"): 20, ("bob", "bob"): 20}
+    assert len({match.deal_seed for match in alone}) == 40
+
+
 def test_partners_together_meet_each_others_snapshots_never_their_own_and_never_mains() -> None:
     settings = ExploitersConfig(share=0.5, together=0.8)
     matches = draw(3, config=CO_PLAY, exploiters=settings, exploiting={"ann": "partner"}, others=PARTNERS, matches=80)

@@ -148,6 +148,20 @@ def test_a_mixture_is_worth_the_mean_of_its_members():
 
 
 @pytest.mark.thorough
+def test_where_no_member_comes_a_mixture_is_their_mean_policy():
+    """Both begin on the first cell, with weights 1/4 and 3/4: below the other cells the rows are mixed as they are."""
+    board, rng = dark_boards.dark_board(ABRUPT), np.random.default_rng(5)
+    trie, members = board.tries[0], [board.drawn(rng)[0] for _ in range(2)]
+    for policy in members:
+        policy[:4] = [1, 0, 0, 0]
+    mixed = dark_boards.mixture(board, 0, [(members[0], 0.25), (members[1], 0.75)])
+    assert np.add.reduceat(mixed, trie.first) == pytest.approx(np.ones(len(trie.first)))
+    below = int(trie.placed[1])  # the stone stands on the second cell
+    own = slice(trie.first[below], trie.first[below] + 3)
+    assert mixed[own] == pytest.approx(0.25 * members[0][own] + 0.75 * members[1][own])
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize(("shape", "plans"), [((2, 2, "cdh"), 20), ((2, 3, "adh"), 400)])
 def test_bounds_from_plans_hold_the_truth(shape, plans):
     """And draw near it by more plans: the lower one from below, the upper one from above."""
@@ -176,6 +190,14 @@ def test_three_by_three_cells_have_as_many_states_as_were_published():
     """The counts of nashbench are 6.07 and 5.99 million."""
     assert dark_boards.dark_board("dark_hex").information_states == 6_072_917
     assert round(dark_boards.dark_board("phantom_ttt").information_states, -4) == 5_990_000
+
+
+def test_stones_in_any_of_eight_lines_have_won():
+    lines = (0o7, 0o70, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)  # rows, columns and diagonals, a digit a row
+    for seat in (0, 1):
+        for stones in range(512):
+            won = any(stones & line == line for line in lines)
+            assert dark_boards._wins("phantom_ttt", 3, 3, seat, stones) == won
 
 
 def test_who_has_no_numba_is_told(monkeypatch):

@@ -51,6 +51,13 @@ def test_variance_keeps_those_nearest_to_one_half():
     assert got == pytest.approx(np.where(abs(DIFFICULTIES - SKILL) <= 0.5, 1 / 3, 0.0))
 
 
+@pytest.mark.parametrize(("keep", "number"), [(0.03, 1), (0.09, 2), (0.14, 2), (0.15, 3)])
+def test_variance_keeps_its_share_to_the_nearest_number(keep, number):
+    """Of 17 starts 0.51, 1.53, 2.38 and 2.55; spreads of their own keep them apart."""
+    starts = [one._replace(spread=0.1 + 0.01 * place) for place, one in enumerate(solved(SOLVES))]
+    assert np.flatnonzero(shares("variance", starts, keep=keep)).tolist() == list(range(17 - number, 17))
+
+
 def test_relative_spread_is_that_of_a_coin_and_does_not_depend_on_the_scale():
     """Of p: sqrt((1 - p) / p) = exp(-(skill - difficulty) / 2); returns times 1/4 change nothing, and 0 weighs 0."""
     expected = np.exp((DIFFICULTIES - SKILL) / 2)
