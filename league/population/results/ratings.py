@@ -105,7 +105,8 @@ class Ratings:
         By mu, since anchors have no uncertainty and would lead every list that is sorted by ordinal.
         """
         players = self._ratings.get(game, {})
-        ranking = [PlayerRating(player, *self.rating(player, game), self.ordinal(player, game)) for player in players]
+        skills = [(player, *self.rating(player, game)) for player in players]
+        ranking = [PlayerRating(player, mu, sigma, mu - 3.0 * sigma) for player, mu, sigma in skills]
         return sorted(ranking, key=lambda rating: (-rating.mu, rating.player))
 
     def to_json(self) -> dict[str, Any]:

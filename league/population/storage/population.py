@@ -238,5 +238,6 @@ def newest_strangers(config: RunConfig, spec: GameSpec, snapshots: Sequence[Snap
     """Return the newest snapshot of each partner that is held out; none if roles have different policies."""
     if spec.seats < 2 or len({role.policy for role in seat_roles(config.roles, spec) if not role.fixed}) != 1:
         return []
-    newest = {snapshot.policy: snapshot.id for snapshot in snapshots if config.policy(snapshot.policy).held_out}
+    held_out = {name for name in {snapshot.policy for snapshot in snapshots} if config.policy(name).held_out}
+    newest = {snapshot.policy: snapshot.id for snapshot in snapshots if snapshot.policy in held_out}
     return list(newest.values())

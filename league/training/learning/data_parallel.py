@@ -14,7 +14,6 @@ then ended and replaced, and what was learned since the newest whole checkpoint 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import tempfile
@@ -24,6 +23,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -50,7 +50,7 @@ from league.training.checkpoints.run_state import RunState
 from league.training.interfaces import LearnerLost, LearnResult
 from league.training.learning.heartbeat import Heartbeat, Watch
 from league.training.learning.learner import learn
-from league.training.learning.learner_pool import MAX_DEATHS, learner_failed
+from league.training.learning.learner_pool import FORK, MAX_DEATHS, SPAWN, learner_failed
 from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch
 from learners.losses.objective import Objective
@@ -61,7 +61,8 @@ from learners.update.learner import LearningError, StepSettings, update
 from learners.update.policy import PLAYED, Policy
 
 TIMEOUT = timedelta(days=7)  # followers wait while the leader plays, no matter how long
-_SPAWN = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+# A forked process has imported everything already, which takes seconds of a processor. CUDA does not survive a fork.
+_FIRST = SPAWN if torch.cuda.is_available() else FORK
 
 
 class UpdateTask(NamedTuple):
@@ -137,17 +138,17 @@ class FollowerProcesses:
 
     def __enter__(self) -> Self:
         if self._rendezvous is None and self._context.config.optimizer.processes > 1:
-            self._rendezvous = self._start()
+            self._rendezvous = self._start(_FIRST)
         return self
 
-    def _start(self) -> Rendezvous:
+    def _start(self, context: BaseContext) -> Rendezvous:
         """Start the followers; return the leader's rendezvous with them."""
         size = self._context.config.optimizer.processes
         init_method = f"file://{self._folder.name}/meeting-{next(self._meetings)}"
         for rank in range(1, size):
             rendezvous = Rendezvous(rank, size, rank, init_method)
-            heartbeat = Heartbeat(_SPAWN)
-            self._processes.append(child_process(_SPAWN, __name__, "follower_main", heartbeat, *rendezvous))
+            heartbeat = Heartbeat(context)
+            self._processes.append(child_process(context, __name__, "follower_main", heartbeat, *rendezvous))
             self._processes[-1].start()
             self.watch.add(self._processes[-1], heartbeat)
         return Rendezvous(0, size, 0, init_method)
@@ -158,7 +159,7 @@ class FollowerProcesses:
             return None
         self._kill()
         self.watch = Watch()
-        rendezvous = self._start()
+        rendezvous = self._start(SPAWN)  # by now this process has threads
         self.watch.start()
         return rendezvous
 

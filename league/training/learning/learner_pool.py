@@ -51,9 +51,9 @@ from learners.record_store.sqlite import SqliteRecordStore
 from learners.trajectories import Evidence, Trajectory
 
 # A forked process has imported everything already. On other systems than Linux, system libraries do not survive a fork.
-_CONTEXT = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
+FORK = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
 
-_SPAWN = multiprocessing.get_context("spawn")  # for replacements: by then this process has threads
+SPAWN = multiprocessing.get_context("spawn")  # for replacements: by then this process has threads
 MAX_DEATHS = 3  # of one learner over one iteration
 
 STORE_WAIT = 0.5  # seconds to wait for the record store before checking whether the learner that holds it hangs
@@ -118,7 +118,7 @@ class LearnerPool:
 
     def __enter__(self) -> Self:
         for name in learners_of(self._context):
-            self._processes[name] = _Process.start(_CONTEXT, self._context.run_dir, name)
+            self._processes[name] = _Process.start(FORK, self._context.run_dir, name)
         return self
 
     def __exit__(
@@ -244,7 +244,7 @@ class AsyncLearner:
             again = f" That happened {MAX_DEATHS} times in one iteration." if replaces else ""
             raise learner_failed(f"{failure}{again}", self._state.iteration, self._run_dir)
         self._processes[name].end()
-        self._processes[name] = _Process.start(_SPAWN, self._run_dir, name)
+        self._processes[name] = _Process.start(SPAWN, self._run_dir, name)
         self._processes[name].begin()
 
 

@@ -80,6 +80,8 @@ class Measurements:
         self._tables = PolicyTables(context.run_dir / STATE_FOLDER / "tables", context.config.evaluation.exact_limit)
         self._strategies = Strategies()
         self._main = set(bound_policies(context.roles))
+        # By game and with exploiters or not: of how many snapshots, and the line-ups.
+        self._line_ups: dict[tuple[str, bool], tuple[int, list[Profile]]] = {}
 
     def measure(self, iteration: int) -> PopulationMeasurement:
         """Return the mixtures and meta-strategies, and exact metrics of games that are small enough."""
@@ -225,12 +227,16 @@ class Measurements:
 
     def _profiles(self, game: str, exploiters: bool = False) -> list[Profile]:
         """Return the line-ups of main policies, one for each freeze; with ``exploiters``, also theirs, in all seats."""
+        key = game, exploiters
+        if (known := self._line_ups.get(key)) is not None and known[0] == len(self._state.population):
+            return known[1]
         snapshots = self._state.population.all()
         mains = profiles([snapshot for snapshot in snapshots if snapshot.policy in self._main], self._roles[game])
-        if not exploiters:
-            return mains
-        exploiters_of = [snapshot.id for snapshot in snapshots if snapshot.policy in self._config.league_roles]
-        return [all_seats(player, self._roles[game]) for player in exploiters_of] + mains
+        theirs = {name for name in self._config.league_roles if exploiters}
+        of_exploiters = [snapshot.id for snapshot in snapshots if snapshot.policy in theirs]
+        found = [all_seats(player, self._roles[game]) for player in of_exploiters] + mains
+        self._line_ups[key] = len(self._state.population), found
+        return found
 
     def _meta_game(
         self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], *live: Profile, exploiters: bool

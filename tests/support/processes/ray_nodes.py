@@ -15,7 +15,7 @@ class Nodes:
 
     def __init__(self, number, cpus, gpus):
         self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-        self.nodes = [self._cluster.add_node(num_cpus=cpus, num_gpus=gpus) for _ in range(number)]
+        self.nodes = [self._cluster.add_node(wait=False, num_cpus=cpus, num_gpus=gpus) for _ in range(number)]
         self._cluster.wait_for_nodes()
         self.address = self._cluster.address
 

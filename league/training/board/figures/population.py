@@ -102,6 +102,17 @@ def draw_tree(title: str, snapshots: Sequence[Descendant]) -> MplFigure:
     return figure
 
 
+def draw_mixture_of_seats(
+    title: str, steps: Sequence[int], seats: Sequence[Sequence[Mapping[str, float]]]
+) -> MplFigure:
+    """Return ``draw_mixture`` of the means over seats.  # seats: [T][seats]"""
+    weights = []
+    for at_step in seats:
+        players = dict.fromkeys(player for seat in at_step for player in seat)
+        weights.append({p: sum(seat.get(p, 0.0) for seat in at_step) / len(at_step) for p in players})
+    return draw_mixture(title, steps, weights)
+
+
 def draw_mixture(title: str, steps: Sequence[int], weights: Sequence[Mapping[str, float]]) -> MplFigure:
     """Return the weight of each player in a meta-strategy over iterations, as areas that sum to one."""
     players = list(dict.fromkeys(player for at_step in weights for player in at_step))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from league.training.board.figures.canvas import Drawing
-from league.training.board.figures.population import Descendant, Rated, draw_mixture, draw_ratings, draw_tree
+from league.training.board.figures.population import Descendant, Rated, draw_mixture_of_seats, draw_ratings, draw_tree
 from league.training.board.observer import Figure, FigureData
 from league.training.board.questions import BEATS, LEARNING
 
@@ -21,12 +21,8 @@ def population(data: FigureData, _: str) -> Drawing:
 def mixture(data: FigureData, game: str) -> Drawing:
     """Draw the weight of each player in the meta-strategy, over iterations."""
     lines = [line for line in data.mixtures if line.get(game)]
-    weights = []
-    for line in lines:
-        seats = line[game]
-        players = dict.fromkeys(player for seat in seats for player in seat)
-        weights.append({p: sum(seat.get(p, 0.0) for seat in seats) / len(seats) for p in players})
-    return partial(draw_mixture, f"{game}: meta-strategy", [line["iteration"] for line in lines], weights)
+    steps, seats = [line["iteration"] for line in lines], [line[game] for line in lines]
+    return partial(draw_mixture_of_seats, f"{game}: meta-strategy", steps, seats)  # which takes the means elsewhere
 
 
 def ratings(data: FigureData, game: str) -> Drawing:
