@@ -85,8 +85,13 @@ def distance(first, second):
 
 
 def test_a_policy_that_lessons_bring_no_nearer_keeps_its_weights(runs, tmp_path):
-    """At a rate of 1 they ruin it. The first four iterations are the plain run's."""
-    text = (TINY + IN_PLACE).replace("iterations = 6", "iterations = 4").replace("3e-2", "1.0")
+    """One step at a rate of 1 ruins it. The first four iterations are the plain run's."""
+    text = (
+        (TINY + IN_PLACE)
+        .replace("iterations = 6", "iterations = 4")
+        .replace("3e-2", "1.0")
+        .replace("steps = 200", "steps = 1")
+    )
     kept, plain = Run(trained(tmp_path, text)).population, Run(runs[0]).population
     assert kept.newest("main").origin == Origin.TRAINED
     assert kept.newest("main").sha256 == plain.get("main-000004").sha256
