@@ -140,7 +140,6 @@ EXCEPTIONS = {
     ("short", "league/training/loop/interrupt.py"): "Ctrl-C in one file",
     ("short", "league/training/loop/readiness.py"): "what is refused before a run has a folder",
     ("short", "league/training/sizing/cards.py"): "how a run divides cards, for the plan and for what mends it",
-    ("short", "league/training/snapshots/distilling.py"): "one thing that a snapshot may bring",
     ("short", "league/training/starts/frontier.py"): "one measure of the pool",
     ("short", "league/training/starts/gallery.py"): "one measure of the pool",
     ("short", "learners/influence.py"): "one formula, which evidence and lab share",
