@@ -53,7 +53,8 @@ def distil_in_place_if_due(
 ) -> dict[str, float]:
     """Teach the policies in training the average of their play, if that is due or a run ends; return its metrics.
 
-    Games in which ``average_play`` knows none are not taught. A policy that was taught forgets its optimiser's state.
+    Games in which ``average_play`` knows none are not taught. A policy that was taught forgets its optimiser's state;
+    one that lessons brought no nearer to the average keeps its weights.
     """
     config = context.config
     ends = bool(config.distil_every) and iteration == config.iterations
@@ -77,6 +78,10 @@ def distil_in_place_if_due(
     for name, student in students.items():
         teach(config, student, everything, derive_seed(config.seed, "distil", iteration, name), lambda *_: None)
     after = _kl(config, students, targets)
+    if sum(after.values()) >= sum(before.values()):  # they played as the average already
+        for student in students.values():
+            student.policy.lm.release()
+        return {f"{game}/distilled_kl": kl for game, kl in before.items()}
     how = ", ".join(_in_words(context, average, before[game], after[game]) for game, average in averages.items())
     for name, student in students.items():
         reset_weights(state, name, {key: weight.detach() for key, weight in student.policy.parameters.items()})

@@ -84,6 +84,19 @@ def distance(first, second):
     )
 
 
+def test_a_policy_that_lessons_bring_no_nearer_keeps_its_weights(runs, tmp_path):
+    """One step at a rate of 1 ruins it. The first four iterations are the plain run's."""
+    text = (
+        (TINY + IN_PLACE)
+        .replace("iterations = 6", "iterations = 4")
+        .replace("3e-2", "1.0")
+        .replace("steps = 200", "steps = 1")
+    )
+    kept, plain = Run(trained(tmp_path, text)).population, Run(runs[0]).population
+    assert kept.newest("main").origin == Origin.TRAINED
+    assert kept.newest("main").sha256 == plain.get("main-000004").sha256
+
+
 def test_a_run_ends_with_it_whether_or_not_it_is_due(tmp_path):
     text = TINY.replace("iterations = 6", "iterations = 2") + IN_PLACE.replace("steps = 200", "steps = 2")
     newest = Run(trained(tmp_path, text)).population.newest("main")
