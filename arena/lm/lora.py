@@ -22,6 +22,7 @@ from arena.lm.adapted_pass import AdaptedPass
 from arena.lm.language_model import LanguageModel
 from arena.lm.tensors import adapted_layers
 from games.common.errors import UsageError, unknown_name
+from games.common.files import read_json
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -278,7 +279,7 @@ def adapter_base(folder: Path) -> Path | str:
 
 def _read_config(folder: Path) -> dict[str, Any]:
     try:
-        config: dict[str, Any] = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        config: dict[str, Any] = read_json(folder / CONFIG_FILE)
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder / CONFIG_FILE} cannot be read ({error}). Restore it from a copy.") from error
     return config

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from arena.lm.tensors import aligned
 from arena.records import Reply, ReplyRequest, Tabular
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, read_json
 from games.registry import make_game
 from games.spec import Game, choice_game
 from games.tensors import seat_tensor
@@ -178,7 +178,7 @@ def save_exploiter(folder: Path, network: PolicyNet, facts: ExploiterFacts) -> N
 def load_facts(folder: Path) -> ExploiterFacts:
     """Return a saved exploiter's facts. Raises UsageError for a folder without one."""
     try:
-        facts = ExploiterFacts(**json.loads((folder / FACTS_FILE).read_text(encoding="utf-8")))
+        facts = ExploiterFacts(**read_json(folder / FACTS_FILE))
         return facts._replace(seats=tuple(facts.seats))
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(

@@ -20,7 +20,7 @@ import tomli_w
 
 from games.common import plugins
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, read_json
 from games.common.section import LARGEST_SEED
 from games.common.seeds import derive_seed
 from league.config import RunConfig
@@ -93,7 +93,7 @@ class Breeding:
     def run(self) -> dict[str, Any]:
         """Breed all generations that are not done; return the record, as in ``breed.json``."""
         if (self.folder / BREED_FILE).is_file():
-            self.history = json.loads((self.folder / BREED_FILE).read_text(encoding="utf-8"))["history"]
+            self.history = read_json(self.folder / BREED_FILE)["history"]
         for generation in range(len(self.history), self.budget.generations):
             descents = self._descents(generation)
             members = [self._train(generation, number, descent) for number, descent in enumerate(descents)]
@@ -335,7 +335,7 @@ def _learned(member: Candidate) -> bool:
 
 def _failure(member: Candidate) -> str:
     """Return why a member's training failed."""
-    return str(json.loads((member.run / FAILED_FILE).read_text(encoding="utf-8"))["why"])
+    return str(read_json(member.run / FAILED_FILE)["why"])
 
 
 def _written(settings: Mapping[str, float]) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import threading
-import tomllib
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from games.common.errors import UsageError, unknown_name
+from games.common.files import read_json, read_toml
 from league.population.storage.sampled_matches import EPISODES_FOLDER, SampledMatch, load_samples, sample_files
 from league.training.board.metrics_log import METRICS_FILE
 
@@ -47,7 +47,7 @@ class RunFiles:
     @cached_property
     def toml(self) -> dict[str, Any]:
         """The configuration as it is written."""
-        return tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8"))
+        return read_toml(self.path / "config.toml")
 
     @cached_property
     def context(self) -> RunContext:
@@ -101,7 +101,7 @@ class RunFiles:
     def json(self, name: str) -> Any:
         """Return the content of a file that the run replaces as a whole; None if there is none yet."""
         path = self.path / name
-        return self.of_file("json", path, lambda: json.loads(path.read_bytes())) if path.is_file() else None
+        return self.of_file("json", path, lambda: read_json(path)) if path.is_file() else None
 
     def sample_files(self) -> list[Path]:
         """Return the files of kept matches, the oldest first."""

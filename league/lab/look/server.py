@@ -6,7 +6,6 @@ address of a view is behind the #, which a browser never sends.
 from __future__ import annotations
 
 import hmac
-import json
 import secrets
 import threading
 from contextlib import nullcontext
@@ -16,6 +15,7 @@ from arena.serving.requests import ServedError
 from arena.serving.web_pages import Call, Document
 from arena.serving.web_server import WebServer
 from games.common.errors import UsageError
+from games.common.files import parse_json
 from league.lab.look.page import KINDS, POLICY, asset, page
 from league.lab.look.run_files import RunFiles
 from league.lab.look.views import LOADING, VIEWS, as_json, view
@@ -97,7 +97,7 @@ class LookServer(WebServer):
 
     def _play(self, name: str, body: bytes) -> bytes:
         try:
-            request = json.loads(body)
+            request = parse_json(body.decode())
         except ValueError:
             request = None
         if not isinstance(request, dict) or not all(isinstance(key, str) for key in request):

@@ -5,7 +5,6 @@ Nothing is written there. Missing parts are reported as missing, and the rest is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from games.common.errors import DamagedFile, UsageError
+from games.common.files import read_json
 from games.outside.as_played import as_played, is_outside
 from games.registry import make_game
 from games.spec import GameSpec
@@ -173,6 +173,6 @@ def _json(path: Path) -> Any:
     if not path.is_file():
         return {}
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except ValueError as error:
         raise UsageError(f"{path} is damaged ({error}). Restore it from a copy.") from error

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from games.common import plugins
 from games.common.errors import UsageError
-from games.common.files import atomic_write, remove_leftovers
+from games.common.files import atomic_write, parse_toml, read_json, remove_leftovers
 from league.config import RunConfig
 from league.config.former import from_stored
 from league.config.load import load, parse_override, to_toml, validate
@@ -116,11 +116,11 @@ def load_sweep(folder: Path) -> Sweep:
     """Return the sweep in a folder. Raises UsageError if there is none, or its plan is damaged."""
     path = folder / SWEEP_FILE
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = read_json(path)
         if table["layout"] not in LAYOUTS:
             raise UsageError(f"{path} has layout {table['layout']}; this version reads {LAYOUT}. Start a new sweep.")
         runs = [
-            SweepRun(run["folder"], validate(from_stored(tomllib.loads(run["config"]))), run.get("condition", ""))
+            SweepRun(run["folder"], validate(from_stored(parse_toml(run["config"]))), run.get("condition", ""))
             for run in table["runs"]
         ]
         return Sweep(tuple(runs), table.get("tokens"), tuple(table.get("commands", ())))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, read_json
 
 SAVED_EVERY = 10.0  # seconds
 
@@ -49,7 +49,7 @@ def read_record(run_dir: Path) -> Swept:
     """Return the record of a run. Raises UsageError for a damaged file."""
     path = _path(run_dir)
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = read_json(path)
         return Swept(tuple(Cost(**session) for session in table["sessions"]), dict(table["answers"]))
     except FileNotFoundError:
         return Swept((), {})

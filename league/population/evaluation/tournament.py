@@ -20,7 +20,7 @@ from arena.records import Episode, MatchRequest
 from arena.scheduler import IN_FLIGHT, play
 from games.common import plugins
 from games.common.errors import UsageError
-from games.common.files import atomic_write, is_leftover, remove_leftovers
+from games.common.files import atomic_write, is_leftover, read_json, remove_leftovers
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import GameSpec
@@ -230,7 +230,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
     """Return the JSON data of a folder's plan file."""
     path = folder / PLAN_FILE
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path)
     except FileNotFoundError:
         raise UsageError(f"{folder} holds no tournament: it has no {PLAN_FILE}.") from None
     except ValueError as error:

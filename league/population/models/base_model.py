@@ -6,11 +6,11 @@ built for the run is stored; a run on a checkpoint refers to it by name, path or
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
+from games.common.files import read_json
 from league.config import RunConfig
 from league.population.models.source import model_folder
 from league.population.storage.immutable_folder import changed_files, discard, freeze, remove_partial
@@ -59,7 +59,7 @@ def verified_base(config: RunConfig, run_dir: Path, policy: str) -> Path | str:
         return model_folder(source)
     folder = run_dir / base_name(config, policy)
     try:
-        hashes = json.loads((folder / _CARD).read_text(encoding="utf-8"))["sha256"]
+        hashes = read_json(folder / _CARD)["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{folder} is not the base of a run's adapters ({error!r}). Restore it from a copy."

@@ -6,7 +6,6 @@ its licence, and the SHA-256 of every file.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from games.common.errors import UsageError
+from games.common.files import read_json
 from league.population.storage.immutable_folder import freeze, remove_partial
 from league.population.storage.lock import waiting_lock
 
@@ -61,7 +61,7 @@ def stored_model(name: str) -> StoredModel | None:
     if not (folder / CARD).is_file():
         return None
     try:
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        card = read_json(folder / CARD)
         made_from, licence = str(card["made_from"]), card["licence"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(

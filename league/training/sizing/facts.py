@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from statistics import median
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from arena.gpus import find_gpu, main_memory
 from arena.roofline import CARDS, KNOWN, Card, Shape, Work, decoding, updating
 from games.common.errors import UsageError
+from games.common.files import read_json
 from league.config import RunConfig
 from league.population.models.catalogue import CATALOGUE
 from league.population.models.source import model_folder
@@ -78,7 +78,7 @@ def read_rates(path: Path) -> Rates:
     Raises UsageError for a file without any.
     """
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
         cases = [case for part in stored["parts"].values() for case in part.get("cases", [])]
         name, date = stored["device"]["name"], str(stored.get("date", "of an unknown date"))[:10]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -120,7 +120,7 @@ def shape_of(config: RunConfig, policy: str = "main") -> Shape:
             f"one of {', '.join(KNOWN)}."
         )
     try:
-        return Shape.of(model.source, json.loads(path.read_text(encoding="utf-8")))
+        return Shape.of(model.source, read_json(path))
     except (KeyError, ValueError, TypeError) as error:
         raise UsageError(f"{path} does not describe an attention decoder that can be planned ({error!r}).") from error
 

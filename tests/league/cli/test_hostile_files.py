@@ -55,6 +55,19 @@ def test_brackets_without_end_are_told(run, capsys, name, content, words):
     assert path.name in refused(capsys, *(word.format(run) for word in words))
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tournament.json", ("tournament", "--resume", "--run-dir", "{}")),
+        ("sweep.json", ("sweep", "--resume", "--run-dir", "{}")),
+        ("exploiter.json", ("match", "best_response:{}", *MATCH)),
+    ],
+)
+def test_brackets_without_end_are_told_of_other_folders(tmp_path, capsys, name, words):
+    (tmp_path / name).write_text(DEEP)
+    assert "nested too deeply" in refused(capsys, *(word.format(tmp_path) for word in words))
+
+
 def test_a_value_of_brackets_without_end_is_told(tmp_path, capsys):
     assert "iterations" in refused(
         capsys, "train", "pocket", "--set", f"iterations={DEEP}", "--run-dir", tmp_path / "x"
