@@ -154,16 +154,16 @@ def _check_in_place(config: RunConfig) -> None:
     """Refuse to teach policies in training where they are not, or not whole, in the run's own process."""
     learners, processes = config.async_learners.processes, config.optimizer.processes
     elsewhere = (
-        ("async_learners.processes", "none", learners, learners == "none"),
-        ("trainer.kind", "torch", config.trainer.kind, config.trainer.learns_here),
-        ("optimizer.processes", 1, processes, processes == 1),
+        ("async_learners.processes", learners, "async_learners.processes = 'none'", learners == "none"),
+        ("trainer.kind", config.trainer.kind, "trainer.kind = 'torch'", config.trainer.learns_here),
+        ("optimizer.processes", processes, "optimizer.processes = 1", processes == 1),
     )
-    for setting, value, given, here in elsewhere:
+    for setting, given, instead, here in elsewhere:
         if not here:
             raise UsageError(
                 f"distil.in_place teaches the policies in training, in the run's own process, and {setting} = "
-                f"{given!r} has them in others. Set {setting} = {value!r}, or distil.in_place = false: the distilled "
-                "model is then a snapshot beside them."
+                f"{given!r} has them in others. Set {instead}, or distil.in_place = false: the distilled model is then "
+                "a snapshot beside them."
             )
     if config.async_learners.streams:
         raise UsageError(

@@ -98,7 +98,7 @@ def test_a_policy_that_lessons_bring_no_nearer_keeps_its_weights(runs, tmp_path)
 
 
 def test_a_run_ends_with_it_whether_or_not_it_is_due(tmp_path):
-    text = TINY.replace("iterations = 6", "iterations = 2") + IN_PLACE.replace("steps = 200", "steps = 2")
+    text = TINY.replace("iterations = 6", "iterations = 2") + IN_PLACE.replace("steps = 200", "steps = 40")
     newest = Run(trained(tmp_path, text)).population.newest("main")
     assert (newest.step, newest.origin, newest.parents) == (2, Origin.DISTILLED, ("main-000000",))
 
