@@ -24,6 +24,7 @@ steps = 200
 learning_rate = 3e-2
 """
 IN_PLACE = SETTINGS + "in_place = true\n"
+WITHOUT = SETTINGS.replace("distil_every = 4\n", "")
 
 
 def trained(folder, text, name="run"):
@@ -128,7 +129,7 @@ def test_its_snapshot_says_what_it_comes_from(runs):
 @pytest.mark.parametrize("game", ["tiny_hanabi", "tic_tac_toe"])
 def test_a_game_that_does_not_circle_or_has_no_tables_is_trained_as_without_it(game, tmp_path):
     text = TINY.replace("kuhn_poker.matches = 64", f"{game}.matches = 16").replace("iterations = 6", "iterations = 4")
-    runs = [trained(tmp_path / name, text + its) for name, its in (("plain", SETTINGS), ("taught", IN_PLACE))]
+    runs = [trained(tmp_path / name, text + its) for name, its in (("plain", WITHOUT), ("taught", IN_PLACE))]
     plain, taught = map(contents, runs)
     weights = [name for name in plain if name.startswith("population/") and name.endswith("safetensors")]
     assert len(weights) == 3
@@ -138,7 +139,7 @@ def test_a_game_that_does_not_circle_or_has_no_tables_is_trained_as_without_it(g
 def test_a_game_of_common_interest_beside_it_is_not_forgotten(tmp_path):
     """Its replies are rehearsed: they stay where they were, while those in Kuhn poker move to the mixture's."""
     text = TINY.replace("iterations = 6", "iterations = 4") + "games.tiny_hanabi.matches = 32\n"
-    plain, taught = (trained(tmp_path / name, text + its) for name, its in (("plain", SETTINGS), ("taught", IN_PLACE)))
+    plain, taught = (trained(tmp_path / name, text + its) for name, its in (("plain", WITHOUT), ("taught", IN_PLACE)))
     moved = {game: distance(table(plain, game), table(taught, game)) for game in ("kuhn_poker", "tiny_hanabi")}
     assert moved["kuhn_poker"] > 0.1
     assert moved["tiny_hanabi"] < 0.03
