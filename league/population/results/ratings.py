@@ -40,7 +40,11 @@ class PlayerRating(NamedTuple):
     player: str
     mu: float
     sigma: float
-    ordinal: float
+
+    @property
+    def ordinal(self) -> float:
+        """Mu - 3 sigma, a lower bound of the skill with 99.9 % confidence."""
+        return self.mu - 3.0 * self.sigma
 
 
 class Ratings:
@@ -73,11 +77,6 @@ class Ratings:
             return MU, _ANCHOR_SIGMA
         return self._ratings.get(game, {}).get(player, (MU, SIGMA))
 
-    def ordinal(self, player: str, game: str) -> float:
-        """Return mu - 3 sigma, a lower bound of the skill with 99.9 % confidence."""
-        mu, sigma = self.rating(player, game)
-        return mu - 3.0 * sigma
-
     def roles(self, game: str) -> list[str]:
         """Return the roles in which any player was rated, sorted."""
         return sorted(self._roles.get(game, {}))
@@ -104,9 +103,7 @@ class Ratings:
 
         By mu, since anchors have no uncertainty and would lead every list that is sorted by ordinal.
         """
-        players = self._ratings.get(game, {})
-        skills = [(player, *self.rating(player, game)) for player in players]
-        ranking = [PlayerRating(player, mu, sigma, mu - 3.0 * sigma) for player, mu, sigma in skills]
+        ranking = [PlayerRating(player, *self.rating(player, game)) for player in self._ratings.get(game, {})]
         return sorted(ranking, key=lambda rating: (-rating.mu, rating.player))
 
     def to_json(self) -> dict[str, Any]:

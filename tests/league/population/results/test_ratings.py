@@ -9,7 +9,7 @@ import random
 import pytest
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
-from league.population.results.ratings import Ratings
+from league.population.results.ratings import PlayerRating, Ratings
 
 
 def episode(
@@ -32,7 +32,7 @@ def matches(count: int, skills: dict[str, float], seed: int = 0) -> list[Episode
 
 def test_a_newcomer_has_the_prior() -> None:
     assert Ratings().rating("a", "toy") == pytest.approx((25.0, 25.0 / 3))
-    assert Ratings().ordinal("a", "toy") == pytest.approx(0.0)
+    assert PlayerRating("a", *Ratings().rating("a", "toy")).ordinal == pytest.approx(0.0)
 
 
 def test_one_win_moves_ratings_as_weng_and_lin_say() -> None:
