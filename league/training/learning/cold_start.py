@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from arena.lm.language_model import LanguageModel
 from arena.lm.pocket import PocketShape, build_pocket
+from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.population.models.source import model_folder
 from league.population.players.demonstrations import Demonstration
 from learners.update.imitation import Example, cold_start
 from roles.chat_text import plain_text
+from roles.role import ReplyForm
 
 
 def base_model(config: RunConfig, demonstrations: list[Demonstration]) -> LanguageModel:
@@ -27,9 +31,13 @@ def base_model(config: RunConfig, demonstrations: list[Demonstration]) -> Langua
 
 
 def imitate(config: RunConfig, lm: LanguageModel, demonstrations: list[Demonstration]) -> None:
-    """Train the model to reply as the demonstrators do."""
+    """Train the model to reply as the demonstrators do.
+
+    Raises UsageError for a free reply of more tokens than a seat may write, which the model could never finish.
+    """
     settings = config.cold_start
     examples = [Example(lm.encode_prompt(d.chat), lm.encode_reply(d.reply)) for d in demonstrations]
+    _check_lengths(demonstrations, examples)
     cold_start(
         lm,
         examples,
@@ -38,3 +46,19 @@ def imitate(config: RunConfig, lm: LanguageModel, demonstrations: list[Demonstra
         learning_rate=settings.learning_rate,
         seed=derive_seed(config.seed, "imitation"),
     )
+
+
+def _check_lengths(demonstrations: list[Demonstration], examples: list[Example]) -> None:
+    too_long = [
+        (len(example.reply) - 1, demonstration)  # it need not come to its end token
+        for demonstration, example in zip(demonstrations, examples, strict=True)
+        if demonstration.role.reply is ReplyForm.FREE
+        and len(example.reply) - 1 > demonstration.role.max_reply_tokens
+    ]
+    if too_long:
+        tokens, longest = max(too_long, key=itemgetter(0))
+        raise UsageError(
+            f"The cold start imitates a reply of {tokens} tokens, {longest.reply!r}, and {longest.role.name} of "
+            f"{longest.role.game} may write {longest.role.max_reply_tokens}, so the model could never finish it. Set "
+            f"roles.max_reply_tokens to {tokens} or more."
+        )

@@ -1,5 +1,6 @@
 """The scripted players that a cold start imitates."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,19 @@ def test_random_moves_are_refused_where_nothing_random_plays():
     config = load("pocket-reasons", ["games={debate={matches=4}}", "cold_start.random_moves=2"])
     with pytest.raises(UsageError, match=r"cold_start\.random_moves = 2 .* asks for words"):
         demonstrations(config, run_roles(config))
+
+
+def test_a_reply_too_long_to_be_finished_is_refused_before_any_step():
+    """Minimax's reply to the empty board is its longest: nine cells, each a label and an outcome, and the act."""
+    shape = ["model.hidden_size=16", "model.intermediate_size=16", "model.vocabulary=300"]
+    few = ["cold_start.matches=20", "cold_start.steps=1", *shape]
+
+    def start(tokens):
+        return start_policies(run_context(load("pocket-reasons", [f"roles.max_reply_tokens={tokens}", *few]), Path()))
+
+    with pytest.raises(UsageError, match=r"imitates a reply of (\d+) tokens, '.*, so \[\d\]'") as refused:
+        start(8)
+    needed = int(re.search(r"Set roles\.max_reply_tokens to (\d+) or more", str(refused.value))[1])
+    with pytest.raises(UsageError, match=f"may write {needed - 1}, "):
+        start(needed - 1)
+    assert start(needed)["main"]
