@@ -63,13 +63,6 @@ def all_trades(goods: int, stock: int) -> dict[str, Trade]:
     return {str(trade): trade for trade in trades}
 
 
-def read_trade(text: str, goods: int, stock: int) -> Trade | None:
-    """Return the one legal trade that a text names, as the speaker means it; None for any other number of trades."""
-    trades = named_trades(text, goods)
-    trade = trades.pop() if len(trades) == 1 else None
-    return None if trade is None else all_trades(goods, stock).get(str(trade))
-
-
 def named_trades(text: str, goods: int) -> set[Trade | None]:
     """Return the trades that a text names, legal or not, as the speaker means them; None for one that is unclear."""
     folded = _folded(text)

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % quantile
 
@@ -100,3 +101,15 @@ def percentiles(normalised_by_game: Mapping[str, float]) -> dict[int, float]:
     """Return each of ``PERCENTILES`` of normalised scores over games, between two games linearly."""
     values = np.percentile(list(normalised_by_game.values()), PERCENTILES)
     return dict(zip(PERCENTILES, values.tolist(), strict=True))
+
+
+def effective_size(mixture: NDArray[np.float64]) -> float:
+    """Return exp(entropy) of a meta-strategy [N]: the number of equally weighted players with the same entropy.
+
+    It is Hill's number of order 1 (Hill 1973, "Diversity and evenness"): between 1 and N.
+    Raises ValueError for weights that are negative or do not sum to one.
+    """
+    if not (mixture.min() >= 0.0 and abs(mixture.sum() - 1.0) < 1e-6):
+        raise ValueError(f"expected weights that sum to one, got {mixture.tolist()}")
+    used = mixture[mixture > 0.0]
+    return math.exp(-float(used @ np.log(used)))

@@ -17,7 +17,7 @@ from arena.scheduler import play
 from games.common.errors import NotEnumerable, UsageError
 from games.pettingzoo import env
 from games.registry import make_game
-from games.talk.offers import GOODS, Trade, all_trades, bundle_text, read_trade, read_word
+from games.talk.offers import GOODS, Trade, all_trades, bundle_text, named_trades, read_word
 from games.talk.simple_negotiation import Stand, read_reply
 from league.population.evaluation.welfare import is_pareto
 from league.theory.exact.sequence_form import sequence_form
@@ -35,6 +35,13 @@ FORMS = (
     "{give} -> {get}",
     "No, that is too little. I offer {give} for {get}",
 )
+
+
+def read_trade(text: str, goods: int, stock: int) -> Trade | None:
+    """Return the one legal trade that a text names, as the speaker means it; None for any other number of trades."""
+    trades = named_trades(text, goods)
+    trade = trades.pop() if len(trades) == 1 else None
+    return None if trade is None else all_trades(goods, stock).get(str(trade))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -10,6 +10,7 @@ from support.learning.updates import batch_of as batch_of_updates
 from support.learning.waist_cases import KL, OBJECTIVES, batch_of, gradient_of, losses_of, through
 from support.matches.kuhn import kuhn_pocket, self_play
 from support.models.pocket import brief
+from support.models.torch_trainer import TorchTrainer
 
 from games.common.errors import UsageError
 from learners.losses.batch_loss import BatchLoss
@@ -17,7 +18,6 @@ from learners.losses.objective import EntropyBand, Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.update.learner import LearningError, update
 from learners.update.policy import Policy
-from learners.update.torch_trainer import TorchTrainer
 from learners.waist import AskedReply, Waist
 
 STEPS = CAREFUL._replace(max_gap=100.0)  # one batch is learned several times

@@ -28,6 +28,7 @@ pytest.importorskip("tinker", reason="make test-outward installs it")
 
 from support.learning.waist_cases import OBJECTIVES, batch_of
 from support.matches.kuhn import kuhn_pocket
+from support.models.torch_trainer import TorchTrainer
 from tinker.proto import tinker_public_pb2 as wire
 
 from arena.lm.language_model import LanguageModel
@@ -42,7 +43,6 @@ from league.training.learning.tinker_trainer import TinkerTrainer
 from learners.losses.batch_loss import BatchLoss
 from learners.metric_sums import MetricSums
 from learners.update.policy import Policy
-from learners.update.torch_trainer import TorchTrainer
 from learners.waist import AskedReply, Waist
 
 RANK, ALPHA = 4, 8.0

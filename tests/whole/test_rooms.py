@@ -136,7 +136,6 @@ EXCEPTIONS = {
     ("short", "league/theory/exact/least_exploitable.py"): "one solver",
     ("short", "league/theory/exact/regret.py"): "both exact regrets, from one paper",
     ("short", "league/theory/public/seat_arrays.py"): "the table of kinds of games, which imports them all",
-    ("short", "league/training/learning/cold_start.py"): "one phase of a run",
     ("short", "league/training/loop/interrupt.py"): "Ctrl-C in one file",
     ("short", "league/training/loop/readiness.py"): "what is refused before a run has a folder",
     ("short", "league/training/sizing/cards.py"): "how a run divides cards, for the plan and for what mends it",

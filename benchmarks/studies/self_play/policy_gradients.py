@@ -163,7 +163,7 @@ def policy_loss(learner: Learner, new: torch.Tensor, old: torch.Tensor, batch: M
 
     PPO: -min(r A, clip(r, 1 - c, 1 + c) A) - alpha H(new), r = new / old.
     MMD: -r A - alpha H(new) + KL(new, old) / eta: a step of mirror descent towards a uniform magnet. Where advantages
-    are exact its minimum is ``mirror_step``.
+    are exact its minimum is log (old exp(A / kl))^(kl / (kl + alpha)), normalised.
     """
     ratio = torch.exp(new - old)
     if learner.method == "ppo":
@@ -176,11 +176,6 @@ def policy_loss(learner: Learner, new: torch.Tensor, old: torch.Tensor, batch: M
     if learner.method == "mmd":
         cost = cost + learner.kl * (chances * (new - old)).sum(1)
     return ((batch.counts * cost).sum() - gained.sum()) / batch.counts.sum()
-
-
-def mirror_step(old: torch.Tensor, advantage: torch.Tensor, entropy: float, kl: float) -> torch.Tensor:
-    """Return the log-probs of (old exp(eta A))^(1 / (1 + alpha eta)), normalised: MMD's step, with eta = 1 / kl."""
-    return torch.log_softmax((kl * old + advantage) / (kl + entropy), dim=-1)
 
 
 def log_probs(network: Any, tensors: torch.Tensor, legal: torch.Tensor) -> torch.Tensor:

@@ -29,11 +29,11 @@ from league.population.results.match_store import Cells, MatchStore, Pairs
 from league.population.results.ratings import Ratings, Skill
 from league.population.storage.population import Snapshot
 from league.theory.cycles import Cycle, find_cycles
-from league.theory.diversity import effective_size
 from league.theory.meta_solvers import META_SOLVERS, MetaSolver, with_settings
 from league.theory.solvers import NashAverage, nash_averaging
 from league.theory.solvers.double_oracle import nash_average_of_many
 from league.theory.solvers.empirical_game import largest, without_rounding
+from league.theory.statistics import effective_size
 from roles.role import bystanders
 
 Floats = NDArray[np.float64]

@@ -77,11 +77,6 @@ def kl_of_answers(lm: LanguageModel, untrained: LanguageModel) -> float:
     return fmean(divergences)
 
 
-def text_logprob(lm: LanguageModel) -> float:
-    """Return the mean log-likelihood of the text, in nats a token, given its first token."""
-    return fmean(token_logprobs(lm, _texts()["text"]))
-
-
 def perplexity(lm: LanguageModel) -> float:
     """Return the perplexity a token of all passages: exp of the mean of -log p, each token given those before it."""
     return perplexity_of(*(token_logprobs(lm, passage) for passage in passages()))

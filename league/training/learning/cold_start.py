@@ -52,8 +52,7 @@ def _check_lengths(demonstrations: list[Demonstration], examples: list[Example])
     too_long = [
         (len(example.reply) - 1, demonstration)  # it need not come to its end token
         for demonstration, example in zip(demonstrations, examples, strict=True)
-        if demonstration.role.reply is ReplyForm.FREE
-        and len(example.reply) - 1 > demonstration.role.max_reply_tokens
+        if demonstration.role.reply is ReplyForm.FREE and len(example.reply) - 1 > demonstration.role.max_reply_tokens
     ]
     if too_long:
         tokens, longest = max(too_long, key=itemgetter(0))

@@ -30,8 +30,8 @@ from arena.lm.lora import Adapters, AdapterShape
 from games.common.errors import UsageError
 from games.common.files import parse_json
 from learners.update.policy import Policy
-from learners.update.torch_trainer import TorchTrainer
 from learners.waist import AskedReply
+from support.models.torch_trainer import TorchTrainer
 
 PROTO = "application/x-protobuf"
 FILES = ("adapter_config.json", "adapter_model.safetensors")

@@ -1,6 +1,7 @@
 """What training does to language: measured against sums over the vocabulary by hand, and an alarm for what is lost."""
 
 import math
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -16,11 +17,15 @@ from league.population.evaluation.ordinary_language import (
     language_metrics,
     passages,
     perplexity,
-    text_logprob,
+    token_logprobs,
 )
 from league.population.evaluation.small_tasks import score_tasks, small_tasks, task_shares
 from league.training.monitors.alarms import check_alarms
 from learners.trajectories import Trajectory
+
+
+def text_logprob(lm):
+    return fmean(token_logprobs(lm, _texts()["text"]))
 
 
 @pytest.fixture(scope="module")
