@@ -124,7 +124,7 @@ def measure(mains: Mapping[str, Sequence[Path]], growing: Sequence[Path], seeds:
         for kind, names_of in kinds.items():
             strangers = [[resolve(name, spec, engines) for name in names] for names in names_of]
             conditions = [
-                {"name": name, "runs": [earned(resolve(text, spec, engines), *its) for text, *its in found]}
+                {"name": name, "runs": [earned(resolve(text, spec, engines), met, seed) for text, met, seed in found]}
                 for name, texts in (who | {BAYES: ["foresees"] * len(seeds)}).items()
                 for found in [list(zip(texts, strangers, seeds, strict=True))]
             ]
