@@ -315,15 +315,16 @@ def test_updates_elsewhere_learn_from_the_same_predictions(tmp_path, how):
     """Two processes for an update end within rounding of one, a learner process that takes turns at the same bits."""
     elsewhere = {
         "copies": ["optimizer.processes=2"],
-        "shards": ["optimizer.processes=2", "optimizer.sharded=true"],
+        "shards": ["optimizer.processes=2", "optimizer.sharded=true"],  # of models with free replies alone
         "a learner process": ["async_learners.processes=each"],
     }[how]
+    replies = ["roles.reply=free", "roles.on_illegal=forfeit", "roles.max_reply_tokens=4"] if how == "shards" else []
     without, alone, there = (
         newest_weights(tmp_path, name, *changes)
         for name, changes in (
-            ("without", ["shaping.prediction.weight=0"]),
-            ("alone", ["shaping.prediction.weight=2"]),
-            ("there", ["shaping.prediction.weight=2", *elsewhere]),
+            ("without", [*replies, "shaping.prediction.weight=0"]),
+            ("alone", [*replies, "shaping.prediction.weight=2"]),
+            ("there", [*replies, "shaping.prediction.weight=2", *elsewhere]),
         )
     )
     tight = {"rtol": 0.0, "atol": 0.0} if how == "a learner process" else {"rtol": 1e-4, "atol": 1e-5}
