@@ -51,7 +51,7 @@ def test_a_seat_changes_or_does_not_after_each_miss_but_one_of_the_last_round():
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_who_foresees_is_right_about_every_convention_from_the_fifth_round_on(seat):
-    """Left beside three rounds of right leaves two of the eight, right and oppose-right; the fourth tells which it is."""
+    """Left, left, right beside three of right leaves right and oppose-right; the fourth round tells which it is."""
     for name in CONVENTIONS:
         for seed in range(4):
             engines = [Convention(name)] * 2

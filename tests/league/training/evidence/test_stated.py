@@ -310,21 +310,19 @@ def test_an_estimator_that_enumerates_takes_a_slot_that_the_position_fills(tmp_p
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("how", ["copies", "shards", "a learner process"])
+@pytest.mark.parametrize("how", ["copies", "a learner process"])
 def test_updates_elsewhere_learn_from_the_same_predictions(tmp_path, how):
     """Two processes for an update end within rounding of one, a learner process that takes turns at the same bits."""
     elsewhere = {
         "copies": ["optimizer.processes=2"],
-        "shards": ["optimizer.processes=2", "optimizer.sharded=true"],  # of models with free replies alone
         "a learner process": ["async_learners.processes=each"],
     }[how]
-    replies = ["roles.reply=free", "roles.on_illegal=forfeit", "roles.max_reply_tokens=4"] if how == "shards" else []
     without, alone, there = (
         newest_weights(tmp_path, name, *changes)
         for name, changes in (
-            ("without", [*replies, "shaping.prediction.weight=0"]),
-            ("alone", [*replies, "shaping.prediction.weight=2"]),
-            ("there", [*replies, "shaping.prediction.weight=2", *elsewhere]),
+            ("without", ["shaping.prediction.weight=0"]),
+            ("alone", ["shaping.prediction.weight=2"]),
+            ("there", ["shaping.prediction.weight=2", *elsewhere]),
         )
     )
     tight = {"rtol": 0.0, "atol": 0.0} if how == "a learner process" else {"rtol": 1e-4, "atol": 1e-5}
@@ -332,6 +330,17 @@ def test_updates_elsewhere_learn_from_the_same_predictions(tmp_path, how):
     for key, tensor in alone.items():
         torch.testing.assert_close(there[key], tensor, **tight, msg=key)
     assert any((without[key] - tensor).abs().max() > 1e-3 for key, tensor in alone.items()), "the credit moves weights"
+
+
+def test_shards_do_not_choose_what_a_slot_says(tmp_path):
+    """A chosen text is scored in passes that the other process does not make: such a run stood still."""
+    free = ["roles.reply=free", "optimizer.processes=2", "optimizer.sharded=true"]
+    with pytest.raises(UsageError, match=r"sharded is for .* a slot on the card of kuhn_poker/first has choices"):
+        run_context(config(tmp_path, *free), Path())
+    with pytest.raises(UsageError, match=r"checkpointing is for .* has choices to write from"):
+        run_context(config(tmp_path, free[0], "optimizer.checkpointing=true"), Path())
+    run_context(config(tmp_path, *free, legal=()), Path())
+    run_context(config(tmp_path, *free, slot=False), Path())
 
 
 def newest_weights(folder, name, *changes):
