@@ -107,6 +107,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
         ("partners", "partners-newest", "partners-half", "partners-hanabi"), "benchmarks.studies.cooperation.partners"
     )
     | {"predictions": "benchmarks.studies.cooperation.predictions"}
+    | {"strangers": "benchmarks.studies.cooperation.strangers"}
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)

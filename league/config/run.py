@@ -316,9 +316,9 @@ class RunConfig(Section):
                 raise ValueError(
                     f"policies.{name}.model{f'.{where}' if where else ''}: {message}. Its keys are those of [model]."
                 ) from error
-            if policy.model and not policy.bound:
+            if policy.model and not policy.bound and not policy.frozen:
                 raise ValueError(
-                    f"policies.{name}.model is set, but exploiters and partners start from the run's [model]. "
-                    "Leave it out."
+                    f"policies.{name}.model is set, but exploiters and partners that learn start from the run's "
+                    f"[model]. Leave it out, or set policies.{name}.frozen = true."
                 )
         return self

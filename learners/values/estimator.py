@@ -85,6 +85,7 @@ class ValueFacts(NamedTuple):
     credit: tuple[tuple[str, Section], ...] = ()  # the credit rule of each, and its settings
     truncated: bool = False  # replies are weighed by how likely the sampler and the learner find them
     magnet_rewards: bool = False  # rewards include the magnet's terms
+    stated: tuple[str, ...] = ()  # the roles that it values, and whose drawn predictions are credited beside
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from games.common.section import Section
 from learners.trajectories import Trajectory
 from learners.values.estimator import Columns, Estimated, How, Simulator, ValueEstimator, ValueFacts
 from roles.role import ReplyForm
+from roles.slots import written_slots
 
 
 class Settings(Section):
@@ -45,17 +46,31 @@ def check(facts: ValueFacts, settings: Settings) -> None:
             f"{name} enumerates the whole game, so it needs every seat of {game.name} trained, replies chosen "
             "from the legal ones, and no submatches. Choose another values.estimator."
         )
+    for role in facts.roles:
+        if written := written_slots(role.slots):
+            raise UsageError(
+                f"{name} enumerates the whole game, but what fills {{{written[0]}}} on the card of {game.name}/"
+                f"{role.name} is written in each match. Choose another values.estimator, or another card (roles.cards)."
+            )
     if settings.all_replies:
         check_all_replies("values.exact.all_replies", "set values.exact.all_replies = false", facts)
     check_rewards(name, facts)
 
 
 def check_all_replies(name: str, instead: str, facts: ValueFacts) -> None:
-    """Raise UsageError where ``name``, which credits all legal replies, meets weights or credit of the drawn one."""
+    """Raise UsageError where ``name``, which credits all legal replies, meets weights or credit of the drawn one.
+
+    The credit of the drawn one is that of an outcome, or of a stated prediction.
+    """
     if facts.truncated:
         raise UsageError(
             f"{name} credits replies that were not drawn, which have no importance weight. Leave objective.truncate "
             f"unset, or {instead}."
+        )
+    if facts.stated:
+        raise UsageError(
+            f"{name} credits all legal replies, but shaping.prediction.weight credits the prediction that "
+            f"{facts.game.name}/{facts.stated[0]} has drawn. Set it to 0, or {instead}."
         )
     for role, (rule, rule_settings) in zip(facts.roles, facts.credit, strict=False):
         if getattr(rule_settings, "outcome", 0.0):

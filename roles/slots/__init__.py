@@ -69,6 +69,11 @@ def prediction_slots(fillings: tuple[Filling, ...]) -> frozenset[str]:
     return frozenset(one.slot for one in fillings if RULES[one.rule] is PREDICTION)
 
 
+def written_slots(fillings: tuple[Filling, ...]) -> list[str]:
+    """Return the slots whose texts are written in each match, so that a position does not determine what is seen."""
+    return [one.slot for one in fillings if RULES[one.rule].asks]
+
+
 def sight_past(one: Filling, game: Game, seat: int) -> tuple[str, ...]:
     """Return what a seat was shown of earlier, if the rule of a slot reads it; else ()."""
     return past_of(game, seat) if RULES[one.rule].reads_past else ()

@@ -2,7 +2,7 @@
 
 A plugin: ``convention:left`` always plays left, ``alternate-left`` begins with left and changes each round,
 ``follow-left`` begins with left and then plays what the other has just played, and ``oppose-left`` the opposite of
-that; likewise with right.
+that; likewise with right. ``foresees`` plays the likeliest next act by Bayes' rule over all eight.
 """
 
 from __future__ import annotations
@@ -69,4 +69,17 @@ class Convention:
         return act_of(self._name, *rounds_seen(request.game.observe(request.role.seat)))  # whatever its card shows
 
 
+class Foresees:
+    """Plays the act that is likeliest by Bayes' rule, and draws between equally likely ones."""
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return one reply for each request."""
+        return [Reply(format_reply(request.role, self._act(request))) for request in requests]
+
+    def _act(self, request: ReplyRequest) -> str:
+        belief = foreseen(CONVENTIONS, request.game.observe(request.role.seat))
+        return request.rng.choice([act for act in ACTS if belief[act] == max(belief.values())])
+
+
 league.register_scripted("convention", Convention)
+league.register_scripted("foresees", Foresees)

@@ -226,7 +226,7 @@ def _check_policies(config: RunConfig, bound: set[str]) -> None:
 
 
 def _check_exploiters(config: RunConfig, roles: Roles) -> None:
-    exploiters = config.league_roles
+    exploiters = [name for name in config.league_roles if not config.policy(name).frozen]
     share = config.exploiters.share * len(exploiters)
     if exploiters and share >= 1.0:
         raise UsageError(

@@ -18,6 +18,7 @@ from learners.selection.rule import SelectionFacts
 from learners.values import ESTIMATORS
 from learners.values.estimator import Estimated, How, ValueFacts
 from roles.role import ReplyForm, Role
+from roles.slots import prediction_slots
 
 
 def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
@@ -70,7 +71,7 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
                 f"values.estimator to one of {', '.join(fit)}, or another credit.rule."
             )
         if estimator.check is not None:
-            estimator.check(_value_facts(config, game, roles), config.values.settings_of(name))
+            estimator.check(_value_facts(config, game, roles, name), config.values.settings_of(name))
 
 
 def _check_exploring(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
@@ -89,9 +90,14 @@ def _check_exploring(config: RunConfig, game: str, roles: tuple[Role, ...]) -> N
             )
 
 
-def _value_facts(config: RunConfig, game: str, roles: tuple[Role, ...]) -> ValueFacts:
-    credit, objective = config.credit, config.objective
+def _value_facts(config: RunConfig, game: str, roles: tuple[Role, ...], estimator: str) -> ValueFacts:
+    credit, objective, prediction = config.credit, config.objective, config.shaping.prediction
     rules = [credit.rule_for(game, role.name) for role in roles]
+    valued = [
+        role
+        for role, rule in zip(roles, rules, strict=True)
+        if config.values.estimator_for(game, role.name) == estimator and RULES[rule].needs & set(Estimated)
+    ]
     settings = [credit.settings_for(game, role.name) for role in roles]
     return ValueFacts(
         make_game(game).spec,
@@ -104,6 +110,13 @@ def _value_facts(config: RunConfig, game: str, roles: tuple[Role, ...]) -> Value
         ),
         truncated=objective.truncate is not None or objective.mismatch != "truncate",
         magnet_rewards=objective.magnet_rule == "rewards" and bool(objective.magnet),
+        stated=tuple(
+            [
+                role.name
+                for role in valued
+                if prediction.on and prediction.factor(game, role.name) and prediction_slots(role.slots)
+            ]
+        ),
     )
 
 

@@ -151,11 +151,23 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
         for role in game_roles
         if role.reply is ReplyForm.CHOICE and not role.fixed and not _only_speaks(game, role.seat)
     )
+    chosen = sorted(
+        f"{game}/{role.name}"
+        for game, game_roles in roles.items()
+        for role in game_roles
+        for one in role.slots
+        if getattr(one.settings, "choices", ()) and (one.settings.by or not role.fixed)
+    )
     for setting in ("sharded", "checkpointing"):
         if getattr(optimizer, setting) and masked:
             raise UsageError(
                 f"optimizer.{setting} is for models that answer in free text, but {masked[0]} chooses among replies. "
                 f"Set roles.reply = 'free', or optimizer.{setting} = false."
+            )
+        if getattr(optimizer, setting) and chosen:
+            raise UsageError(
+                f"optimizer.{setting} is for models that answer in free text, but a slot on the card of {chosen[0]} "
+                f"has choices to write from. Leave them out (roles.cards), or set optimizer.{setting} = false."
             )
 
 

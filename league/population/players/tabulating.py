@@ -16,7 +16,7 @@ from league.theory.exact.exploitability import PolicyTable, information_position
 from league.theory.exact.states import Key
 from roles.replies import parse_reply
 from roles.role import OnIllegal, ReplyForm, Role
-from roles.slots import RULES
+from roles.slots import written_slots
 from roles.truncation import NO_TRUNCATION
 
 REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
@@ -109,7 +109,7 @@ class PolicyReader:
 
     def _request(self, seat: int, game: Game) -> ReplyRequest:
         role = self._roles[seat]
-        if written := [one.slot for one in role.slots if RULES[one.rule].asks]:
+        if written := written_slots(role.slots):
             raise NotEnumerable(
                 f"No table can be made of {role.name} in {role.game}: what fills {{{written[0]}}} on its card is "
                 "written in each match, so a position alone does not determine what it sees. Play matches of it, or "

@@ -290,9 +290,10 @@ class League:
         main = iteration % self.config.snapshot_every == 0 or iteration == self.config.iterations
         kinds = self.config.league_roles
         due = [name for name in self.state.policies if main and name not in kinds]
+        if main:  # partners come first, so that new main snapshots are rated with partners of the same age
+            partners = due_with_mains(self.config)
+            due = [name for name in partners if iteration or self.config.policy(name).frozen] + due
         if iteration:
-            if main:  # partners come first, so that new main snapshots are rated with partners of the same age
-                due = due_with_mains(self.config) + due
             due += exploiters_due(self.context, self.state, self._snapshots.members(), iteration)
         if not due:
             return {}

@@ -110,7 +110,7 @@ class Snapshots:
         if last is not None:
             return Beginning(Origin.TRAINED, last)
         league_role = LEAGUE_ROLES[self._config.policy(name).league_role]
-        if league_role.bound:
+        if league_role.bound or self._config.policy(name).frozen:
             return Beginning(Origin.START, None)
         origin = Origin.TRAINED if league_role.cooperates else Origin.EXPLOITER
         return Beginning(origin, initial_snapshot(self._config, self._state))

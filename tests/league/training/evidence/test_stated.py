@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+import torch
+from safetensors.torch import load_file
 from support.learning.trajectories import trajectory
 from support.matches.contexts import matches, with_slots
 from support.matches.kuhn import engine_with, kuhn_pocket
-from support.processes.runs import TINY
+from support.processes.runs import TINY, league_train
 
 from arena.records import Reply
 from arena.samplers.scripted import Always, Script
@@ -251,3 +253,103 @@ def test_credit_that_nobody_could_earn_is_refused(tmp_path, overrides, words):
         changes += ["objective.name=dmpo", "matchmaking.group_size=4"]
     with pytest.raises(UsageError, match=words):
         run_context(config(tmp_path, *changes, slot=overrides.get("slot", True)), Path())
+
+
+CONTRIBUTIONS = ("shaping.prediction.weight=1", "credit.rule=contribution")
+ALL_REPLIES = (*CONTRIBUTIONS, "values.estimator=empirical")
+OF_SECOND = (
+    "shaping.prediction.weight=1",
+    'credit.rules={"kuhn_poker/second"="contribution"}',
+    'values.estimators={"kuhn_poker/second"="empirical"}',
+)
+
+
+def factors(**by_role):
+    return "shaping.prediction.roles={" + ",".join(f'"kuhn_poker/{name}"={f}' for name, f in by_role.items()) + "}"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (ALL_REPLIES, r"credits all legal replies.* that kuhn_poker/first has drawn"),
+        ((*ALL_REPLIES, factors(first=0.0)), "that kuhn_poker/second has drawn"),
+        ((*OF_SECOND,), "that kuhn_poker/second has drawn"),
+        ((*CONTRIBUTIONS, "values.estimator=exact"), r"\{plan\} on the card of .*/first is written in each match"),
+    ],
+)
+def test_an_estimator_that_credits_all_replies_or_enumerates_is_refused_before_the_run_begins(
+    tmp_path, overrides, words
+):
+    with pytest.raises(UsageError, match=words):
+        run_context(config(tmp_path, *overrides), Path())
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (*ALL_REPLIES[1:], "shaping.prediction.weight=0"),
+        (*OF_SECOND, factors(second=0.0)),
+        ("shaping.prediction.weight=1", "values.estimator=empirical"),  # the default rule reads no estimate
+    ],
+)
+def test_it_is_not_refused_where_no_valued_role_has_its_predictions_credited(tmp_path, overrides):
+    run_context(config(tmp_path, *overrides), Path())
+
+
+def test_an_estimator_that_enumerates_takes_a_slot_that_the_position_fills(tmp_path):
+    folder = tmp_path / "cards"
+    folder.mkdir()
+    window = {"prompt": "{earlier}\n{observation}", "slots": {"earlier": {"rule": "window"}}}
+    roles = [
+        {"name": r.name, "seat": r.seat, "system": r.system, **window} for r in load_roles(make_game("kuhn_poker").spec)
+    ]
+    (folder / "card.toml").write_text(tomli_w.dumps({"game": "kuhn_poker", "role": roles}))
+    (tmp_path / "run.toml").write_text(TINY)
+    exact = (*CONTRIBUTIONS[1:], "values.estimator=exact", f"roles.cards='{folder}'")
+    run_context(load(str(tmp_path / "run.toml"), list(exact)), Path())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", ["copies", "a learner process"])
+def test_updates_elsewhere_learn_from_the_same_predictions(tmp_path, how):
+    """Two processes for an update end within rounding of one, a learner process that takes turns at the same bits."""
+    elsewhere = {
+        "copies": ["optimizer.processes=2"],
+        "a learner process": ["async_learners.processes=each"],
+    }[how]
+    without, alone, there = (
+        newest_weights(tmp_path, name, *changes)
+        for name, changes in (
+            ("without", ["shaping.prediction.weight=0"]),
+            ("alone", ["shaping.prediction.weight=2"]),
+            ("there", ["shaping.prediction.weight=2", *elsewhere]),
+        )
+    )
+    tight = {"rtol": 0.0, "atol": 0.0} if how == "a learner process" else {"rtol": 1e-4, "atol": 1e-5}
+    assert alone.keys() == there.keys()
+    for key, tensor in alone.items():
+        torch.testing.assert_close(there[key], tensor, **tight, msg=key)
+    assert any((without[key] - tensor).abs().max() > 1e-3 for key, tensor in alone.items()), "the credit moves weights"
+
+
+def test_shards_do_not_choose_what_a_slot_says(tmp_path):
+    """A chosen text is scored in passes that the other process does not make: such a run stood still."""
+    free = ["roles.reply=free", "optimizer.processes=2", "optimizer.sharded=true"]
+    with pytest.raises(UsageError, match=r"sharded is for .* a slot on the card of kuhn_poker/first has choices"):
+        run_context(config(tmp_path, *free), Path())
+    with pytest.raises(UsageError, match=r"checkpointing is for .* has choices to write from"):
+        run_context(config(tmp_path, free[0], "optimizer.checkpointing=true"), Path())
+    run_context(config(tmp_path, *free, legal=()), Path())
+    run_context(config(tmp_path, *free, slot=False), Path())
+
+
+def newest_weights(folder, name, *changes):
+    """Return the weights of a tiny run's last snapshot, whose cards predict."""
+    config(folder)
+    text = (folder / "run.toml").read_text() + f"board.time = 0.0\nroles.cards = '{folder / 'cards'}'\n"
+    (folder / "settings.toml").write_text(text)
+    options = ["iterations=2", "evaluation.exact=false", "matchmaking={self_play=1.0,fictitious=0.0}", *changes]
+    words = [word for change in options for word in ("--set", change)]
+    ended = league_train(folder / "settings.toml", *words, run_dir=folder / name)
+    assert ended.status == 0, ended.output
+    return load_file(folder / name / "population/main-000002/model.safetensors")

@@ -166,7 +166,7 @@ def test_a_pretrained_policy_reads_all_rules_and_the_other_the_brief_cards(tmp_p
         ({"b": {"model": {"hidden_size": 30}}}, "not a multiple of model.heads"),
         (
             {"p": {"league_role": "main_exploiter", "model": {"layers": 1}}},
-            r"partners start from the run.s \[model\]",
+            r"partners that learn start from the run.s \[model\]",
         ),
     ],
 )
