@@ -1,4 +1,4 @@
-"""``distil.roles``: policies that choose under a mask are distilled into a model that answers freely, and plays as they do.
+"""``distil.roles``: policies that choose under a mask are distilled into a model that answers freely and plays so.
 
 The mixture's table is computed here by hand, and the model's probabilities of whole replies by plain forward passes.
 """
@@ -48,10 +48,9 @@ def mixed_by_hand(run):
 
     A seat acts twice only as the first, after its own pass: there members count by how likely they pass with that card.
     """
-    tables = []
     with Engines() as engines:
-        for snapshot in Run(run).population.all():
-            tables.append(resolve(f"{run}@{snapshot.id}", SPEC, engines).tabulate().table.probabilities)
+        players = [resolve(f"{run}@{snapshot.id}", SPEC, engines) for snapshot in Run(run).population.all()]
+        tables = [player.tabulate().table.probabilities for player in players]
     mixed = {}
     for seat, state in tables[0]:
         second = seat == 0 and state.endswith("pb")

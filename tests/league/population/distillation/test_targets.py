@@ -129,9 +129,7 @@ def test_free_targets_are_the_choices_of_the_table_or_of_play(played):
         for action, share in zip(choice.legal, choice.probabilities, strict=True)
         if share
     }
-    found = {
-        (one.chat[-1]["content"].partition("\nLegal")[0], one.reply): (one.weight, one.entropy) for one in free
-    }
+    found = {(one.chat[-1]["content"].partition("\nLegal")[0], one.reply): (one.weight, one.entropy) for one in free}
     assert found.keys() == wanted.keys()
     for key, pair in found.items():
         assert pair == pytest.approx(wanted[key], abs=1e-9)
