@@ -117,7 +117,7 @@ def test_free_targets_are_the_choices_of_the_table_or_of_play(played):
     """By situation, weights are the choice's weight times its shares, and they cost at least the choice's entropy."""
     weights = [0.5, 0.3, 0.2]
     player, tables = scripted_mixture(weights)
-    student = replace(player, roles=seat_roles(RolesConfig(reply="free"), player.spec))
+    student = replace(player, roles=seat_roles(RolesConfig(reply="free", temperature=0.7), player.spec))
     if played:
         choices, free = sampled_targets(player, 200, 0), sampled_targets(player, 200, 0, student)
     else:
@@ -133,6 +133,6 @@ def test_free_targets_are_the_choices_of_the_table_or_of_play(played):
     assert found.keys() == wanted.keys()
     for key, pair in found.items():
         assert pair == pytest.approx(wanted[key], abs=1e-9)
-    assert all("[action]" in one.chat[0]["content"] and one.legal == () for one in free)
+    assert all("[action]" in one.chat[0]["content"] and one.legal == () and one.temperature == 0.7 for one in free)
     entropy = math.fsum(one.weight * one.entropy for one in choices)
     assert math.fsum(one.weight * one.entropy for one in free) == pytest.approx(entropy, abs=1e-9)
