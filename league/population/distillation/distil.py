@@ -89,7 +89,7 @@ def distil(run: Run, which: str, engines: Engines, seed: int = 0, on_progress: P
     for game, lesson in lessons.items():
         kl, value = _measured(lesson, learning, config, view(answering[game], engine), limit)
         worth = _worth(players[game], before[game][1], lesson.table, value)
-        results.append(GameResult(game, lesson.table is not None, len(lesson.targets), before[game][0], kl, worth))
+        results.append(GameResult(game, lesson.table is not None, lesson.situations, before[game][0], kl, worth))
     return Distilled(learning, results)
 
 
@@ -99,6 +99,11 @@ class _GameLesson(NamedTuple):
     targets: list[Target]
     table: PolicyTable | None  # of the mixture
     held_out: list[Target]  # on which it is measured
+
+    @property
+    def situations(self) -> int:
+        """How many situations are taught, each of which may have several replies."""
+        return len({(target.policy, str(target.chat)) for target in self.targets})
 
 
 def _answering(config: RunConfig, player: Player) -> Player:

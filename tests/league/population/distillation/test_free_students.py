@@ -116,6 +116,7 @@ def test_a_folder_of_it_answers_freely_by_itself(run, tmp_path, capsys):
     assert main(["distil", *given]) == 0
     config = load_run_config(folder)
     assert (config.roles.reply, config.roles.temperature, config.distil.roles) == ("free", 0.7, {})
+    assert json.loads((folder / "distilled.json").read_text())["games"]["kuhn_poker"]["situations"] == 12
 
 
 @pytest.mark.parametrize(
