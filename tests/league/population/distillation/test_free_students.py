@@ -119,6 +119,15 @@ def test_a_folder_of_it_answers_freely_by_itself(run, tmp_path, capsys):
     assert json.loads((folder / "distilled.json").read_text())["games"]["kuhn_poker"]["situations"] == 12
 
 
+def test_a_folder_answers_as_the_command_says_and_keeps_no_other_setting_of_it(run, tmp_path):
+    cards = {"reply": "free", "max_reply_tokens": 9, "temperature": 0.5}
+    given = [f"{run}@mixture", "-o", str(tmp_path / "one"), "--set", "distil.steps=2"]
+    assert main(["distil", *given, *(w for k, v in cards.items() for w in ("--set", f"distil.roles.{k}={v}"))]) == 0
+    config = load_run_config(tmp_path / "one")
+    assert {key: getattr(config.roles, key) for key in cards} == cards
+    assert (config.distil.steps, config.distil.roles) == (200, {})
+
+
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
