@@ -93,8 +93,9 @@ ROWS: dict[str, list[Row]] = {
         Row("seconds", "time from an empty directory to the end", "{:,.0f} s"),
         _PROCESSOR,
         Row("peak_memory_gb", "peak memory", "{:.2f} GB", 4),
-        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main, from samples", "{:.3f}"),
-        Row("illegal_rate", "illegal replies", "{:.2%}", 0.02),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the distilled model, from samples", "{:.3f}", 0.08),
+        Row("kuhn_mixture_exploitability", "Kuhn poker: exploitability of the masked mixture", "{:.3f}"),
+        Row("illegal_rate", "illegal replies", "{:.2%}", 0.005),
     ],
     "arena": [
         Row("arena", "steps/s of this arena", "{:,.0f}"),

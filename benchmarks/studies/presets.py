@@ -47,6 +47,10 @@ FREE_REPLIES = {
     "kuhn_exploitability": Question((_KUHN,), "exploitability"),
     "illegal_rate": Question(("match RUN random --game kuhn_poker --matches 4000",), "illegal_rate"),
 }
+DISTILLED = {  # of a run whose distilled model alone answers freely
+    name: question._replace(commands=tuple([c.replace("RUN", "RUN@distilled") for c in question.commands]))
+    for name, question in FREE_REPLIES.items()
+} | {"kuhn_mixture_exploitability": THREE_GAMES["kuhn_mixture_exploitability"]}
 _FEW_MATCHES = _TIC_TAC_TOE.replace("400", "100")  # of a real model, each of which takes a second or more
 REAL_MODEL = {
     name: question._replace(commands=tuple([c.replace(_TIC_TAC_TOE, _FEW_MATCHES) for c in question.commands]))
@@ -54,7 +58,7 @@ REAL_MODEL = {
     if name.startswith(("kuhn", "tic_tac_toe"))
 }
 QUESTIONS = dict.fromkeys(("pocket", "pocket-returns", "pocket-long"), THREE_GAMES)
-QUESTIONS |= dict.fromkeys(("pocket-free", "smol-free"), FREE_REPLIES) | {"smol": REAL_MODEL}
+QUESTIONS |= {"pocket-free": FREE_REPLIES, "smol-free": DISTILLED, "smol": REAL_MODEL}
 
 
 def measure(preset: str, seeds: Sequence[int], overrides: Sequence[str], keep: Path) -> dict[str, Any]:

@@ -282,3 +282,6 @@ class DistilConfig(Section):
         description="distil_every, and the end, teaches the policies in training instead, in games with policy tables: "
         "the newest snapshot is then the mixture of itself and all others",
     )
+    roles: dict[str, Any] = Field(
+        {}, description="how the distilled model answers: the keys of [roles] that differ, such as reply"
+    )

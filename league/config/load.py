@@ -157,7 +157,7 @@ def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
     ``arena.lm.adapted_pass``, in which adapters and states stay in single precision.
     """
     adapted = bool(config.policies) and all(config.policy(name).adapted for name in config.policies)
-    adapted &= config.roles.reply != "free"
+    adapted &= "free" not in (config.roles.reply, config.distilled_roles.reply)
 
     def placed(model: ModelConfig) -> ModelConfig:
         device, dtype = model.device, model.dtype

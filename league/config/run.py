@@ -267,6 +267,12 @@ class RunConfig(Section):
         changes = self.policy(policy).model
         return ModelConfig.model_validate({**self.model.model_dump(), **changes}) if changes else self.model
 
+    @property
+    def distilled_roles(self) -> RolesConfig:
+        """How distilled models answer: ``roles`` with the changes of ``distil.roles``."""
+        changes = self.distil.roles
+        return RolesConfig.model_validate({**self.roles.model_dump(), **changes}) if changes else self.roles
+
     def for_policy(self, name: str) -> RunConfig:
         """Return the configuration with a policy's base model as the run's."""
         return self.model_copy(update={"model": self.model_of(name)}) if self.policy(name).model else self
@@ -304,6 +310,33 @@ class RunConfig(Section):
             model = self.model_of(name)
             groups.setdefault(next((first for first in groups if self.model_of(first) == model), name), []).append(name)
         return groups
+
+    @model_validator(mode="after")
+    def _distilled_roles_are_valid(self) -> RunConfig:
+        try:
+            answers = self.distilled_roles
+        except ValidationError as error:
+            where = ".".join(map(str, error.errors()[0]["loc"]))
+            message = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ValueError(
+                f"distil.roles{f'.{where}' if where else ''}: {message}. Its keys are those of [roles]."
+            ) from error
+        if bound := sorted({"policy", "player"} & self.distil.roles.keys()):
+            raise ValueError(
+                f"distil.roles.{bound[0]} would give roles to others, but a distilled model has the roles of the "
+                f"policies that it stands for. Set roles.{bound[0]}, or leave it out."
+            )
+        if self.roles.reply == "free" and answers.reply != "free":
+            raise ValueError(
+                f"distil.roles.reply = {answers.reply!r} cannot be taught by free replies, of which a run with "
+                "roles.reply = 'free' has no probabilities. Leave it out."
+            )
+        if self.distil.roles and self.distil.in_place:
+            raise ValueError(
+                "distil.in_place teaches the policies in training, which answer as [roles] says, and distil.roles is "
+                "for a model beside them. Leave out one of the two."
+            )
+        return self
 
     @model_validator(mode="after")
     def _own_models_are_valid(self) -> RunConfig:

@@ -81,7 +81,9 @@ def run(arguments: argparse.Namespace) -> DistilReport:
             source.config.seed if arguments.seed is None else arguments.seed,
             lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
         )
-    source.config = load_run_config(path)  # settings for this command only do not belong to the model
+    answers = {"roles": source.config.distil.roles}  # other settings for this command only do not belong to the model
+    config = load_run_config(path)
+    source.config = config.model_copy(update={"distil": config.distil.model_copy(update=answers)})
     label = f"{path.name}@{MIXTURE}"
     return DistilReport(label, folder, write_folder(folder, source, distilled, label), distilled)
 

@@ -7,6 +7,7 @@ roles, in all games of the run at once. Measurements are exact where the game ha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import Utility
 from league.config import RunConfig
+from league.config.load import seat_roles
 from league.population.distillation.students import Taught, engine_of, mean_kl, students, teach, view
 from league.population.distillation.targets import Target, exact_table, sampled_targets, targets_of
 from league.population.players.engines import Engines
@@ -71,7 +73,8 @@ def distil(run: Run, which: str, engines: Engines, seed: int = 0, on_progress: P
     for number, game in enumerate(config.games):
         tell("asking the mixture", number, len(config.games))
         players[game] = resolve(f"{run.path}@{which}", make_game(game).spec, engines)
-    lessons = {game: _lesson(config, player, seed) for game, player in players.items()}
+    answering = {game: _answering(config, player) for game, player in players.items()}
+    lessons = {game: _lesson(config, player, answering[game], seed) for game, player in players.items()}
     learning = students(run, players)
     engine = engine_of(learning, config)
     views = {game: view(player, engine) for game, player in players.items()}
@@ -84,9 +87,9 @@ def distil(run: Run, which: str, engines: Engines, seed: int = 0, on_progress: P
     engine.refresh()
     results = []
     for game, lesson in lessons.items():
-        kl, value = _measured(lesson, learning, config, views[game], limit)
+        kl, value = _measured(lesson, learning, config, view(answering[game], engine), limit)
         worth = _worth(players[game], before[game][1], lesson.table, value)
-        results.append(GameResult(game, lesson.table is not None, len(lesson.targets), before[game][0], kl, worth))
+        results.append(GameResult(game, lesson.table is not None, lesson.situations, before[game][0], kl, worth))
     return Distilled(learning, results)
 
 
@@ -97,21 +100,40 @@ class _GameLesson(NamedTuple):
     table: PolicyTable | None  # of the mixture
     held_out: list[Target]  # on which it is measured
 
+    @property
+    def situations(self) -> int:
+        """How many situations are taught, each of which may have several replies."""
+        return len({(target.policy, str(target.chat)) for target in self.targets})
 
-def _lesson(config: RunConfig, player: Player, seed: int) -> _GameLesson:
-    matches, game = config.distil.matches, player.spec.name
-    targets, table = targets_of(player, matches, config.evaluation.exact_limit, derive_seed(seed, "distil", game))
+
+def _answering(config: RunConfig, player: Player) -> Player:
+    """Return a player in the cards in which the distilled model will answer."""
+    if not config.distil.roles:
+        return player
+    cards = seat_roles(config.distilled_roles, player.spec)
+    roles = tuple([role if role.fixed else card for role, card in zip(player.roles, cards, strict=True)])
+    return replace(player, roles=roles, team=tuple([_answering(config, p) for p in player.team]))
+
+
+def _lesson(config: RunConfig, player: Player, student: Player, seed: int) -> _GameLesson:
+    matches, limit, game = config.distil.matches, config.evaluation.exact_limit, player.spec.name
+    targets, table = targets_of(player, student, matches, limit, derive_seed(seed, "distil", game))
     if table is not None:
         return _GameLesson(targets, table, targets)
     fewer = -(-matches // HELD_OUT)
-    return _GameLesson(targets, None, sampled_targets(player, fewer, derive_seed(seed, "held out", game)))
+    return _GameLesson(targets, None, sampled_targets(player, fewer, derive_seed(seed, "held out", game), student))
 
 
 def _measured(
     lesson: _GameLesson, learning: Mapping[str, Taught], config: RunConfig, view: Player, limit: int
 ) -> tuple[float, float | None]:
-    """Return the KL of a game's targets to the policies, and their value in the game; None if that is not known."""
+    """Return the KL of a game's targets to the policies, and their value in the game; None if that is not known.
+
+    The value of policies that answer freely is from sampled replies, where the mixture has a table.
+    """
     table = exact_table(view, limit)
+    if table is None and lesson.table is not None:
+        table = view.tabulate(limit=limit).table
     kl = mean_kl(config, learning, lesson.held_out)
     return kl, None if table is None else _value(view, table)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from arena.lm.finite import check_weights
 from games.common.files import atomic_write, sync_folder, sync_tree
+from league.config import RunConfig
 from league.config.load import write_run_config
 from league.population.distillation.distil import Distilled, GameResult, in_few_words
 from league.population.models.base_model import BASE_FOLDER
@@ -32,11 +33,15 @@ def write_folder(folder: Path, run: Run, distilled: Distilled, source: str) -> l
         atomic_write(partial_folder / REPORT_FILE, json.dumps(to_json(source, frozen, distilled), indent=1))
         return frozen
 
-    return write_run(folder, run, fill)
+    plain = run.config.distil.model_copy(update={"roles": {}})
+    answering = run.config.model_copy(update={"roles": run.config.distilled_roles, "distil": plain})
+    return write_run(folder, run, fill, answering)
 
 
-def write_run(folder: Path, run: Run, fill: Callable[[Path], list[Snapshot]]) -> list[Snapshot]:
-    """Make a run with another's configuration and base, and the snapshots of ``fill``; return them.
+def write_run(
+    folder: Path, run: Run, fill: Callable[[Path], list[Snapshot]], config: RunConfig | None = None
+) -> list[Snapshot]:
+    """Make a run with another's configuration (or ``config``) and base, and the snapshots of ``fill``; return them.
 
     ``fill`` is given a folder of another name, which is renamed to ``folder`` when it is complete. Raises UsageError
     for a folder that is not empty.
@@ -46,7 +51,7 @@ def write_run(folder: Path, run: Run, fill: Callable[[Path], list[Snapshot]]) ->
     shutil.rmtree(partial_folder, ignore_errors=True)
     partial_folder.mkdir(parents=True)
     try:
-        write_run_config(partial_folder, run.config)
+        write_run_config(partial_folder, config or run.config)
         for base in run.path.glob(f"{BASE_FOLDER}*"):
             shutil.copytree(base, partial_folder / base.name)
         frozen = fill(partial_folder)

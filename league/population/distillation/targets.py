@@ -6,6 +6,10 @@ there. In a game that is small enough this is a table (``exploitability.mixture`
 situation. In other games the mixture plays, and the situations are the turns of its matches, as in neural fictitious
 self-play (Heinrich and Silver 2016, arXiv 1603.01121); where replies are choices, the target is still the average and
 not the reply that was drawn, so it has no sampling noise.
+
+A model that answers freely can be taught by choices too: each legal reply, in its shortest form, as often as it is
+chosen, over the whole vocabulary. The KL to that is the KL of the choices plus -log of the mass on legal replies, which
+is therefore taught with the play.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from league.theory.exact.exploitability import PolicyTable, count_information_st
 from league.theory.exact.sequence_form import Behaviour, SequenceForm
 from roles.chat_text import Message
 from roles.prompts import messages, observed
-from roles.replies import speaking
+from roles.replies import format_reply, speaking
 from roles.role import ReplyForm, Role
 
 OFF_PATH = 0.5  # the part of a situation's weight that comes from opponents that play uniformly, not from the mixture
@@ -50,7 +54,7 @@ class Target(NamedTuple):
 
 
 def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
-    """Return every information state that the player reaches, as its ``table`` plays there.
+    """Return every information state that the player reaches, as its ``table`` plays there, in the player's cards.
 
     The weight is the probability of getting there: the player's own plan times chance and opponents, half of the time
     the mixture's own play and half uniform play, as an exploiting opponent does what the mixture itself never does.
@@ -69,7 +73,7 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
         by_id = dict(zip(sorted(position.legal_ids()), table.probabilities[key], strict=True))
         shares = tuple([by_id[action] for action in position.legal_ids()])
         chat = messages(role, observed(role, position), legal)
-        targets.append(choice_target(role, chat, legal, shares, weight))
+        targets += reply_targets(role, chat, legal, shares, weight)
     return normalised(targets)
 
 
@@ -99,9 +103,13 @@ def reach(form: SequenceForm, behaviour: Behaviour) -> list[float]:
     return [float(value * own_plan[parent]) for value, parent in zip(to_state, form.parent, strict=True)]
 
 
-def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
-    """Return the turns of matches that the player plays with itself, submatches included, with equal weights."""
+def sampled_targets(player: Player, matches: int, seed: int, student: Player | None = None) -> list[Target]:
+    """Return the turns of matches that the player plays with itself, submatches included, with equal weights.
+
+    They are in the cards of ``student``; None: in the player's own.
+    """
     everywhere = {p.spec.name: p for p in (player, *player.team)}
+    cards = {p.spec.name: p.roles for p in (student or player, *(student or player).team)}
     played: dict[tuple[str, int], list[list[Turn]]] = {}  # by game and seat
     for episode in flatten_episodes(self_play(player, matches, seed)):
         for role in everywhere[episode.request.game].roles:
@@ -113,7 +121,7 @@ def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
         home = everywhere[game]
         replies = _ask_members(home, home.roles[seat], by_match)
         for turns in by_match:
-            targets += _turns(home, home.roles[seat], turns, replies)
+            targets += _turns(home, home.roles[seat], cards[game][seat], turns, replies)
     return normalised(targets)
 
 
@@ -150,38 +158,42 @@ def _ask_members(player: Player, role: Role, by_match: Sequence[Sequence[Turn]])
     return {key: np.array([row[index] for row in rows]) for index, key in enumerate(questions)}
 
 
-def _turns(player: Player, role: Role, turns: Sequence[Turn], replies: Said) -> Iterator[Target]:
-    """Yield a seat's turns of one match: for a choice the members' average, for free text the reply itself."""
+def _turns(player: Player, role: Role, card: Role, turns: Sequence[Turn], replies: Said) -> Iterator[Target]:
+    """Yield a seat's turns of one match, as ``card`` words them: for a choice the members' average, else the reply."""
     posterior = np.array([weight for _, weight in player.members[role.seat]])  # given the seat's replies so far  # [N]
     for turn in turns:
-        turn_role = speaking(role) if turn.form else role
+        turn_role, own_card = (speaking(role), speaking(card)) if turn.form else (role, card)
         if turn.action is None:
             continue
         if turn_role.reply is ReplyForm.FREE:
             if turn.trace is not None:
-                chat = messages(turn_role, turn.observation, turn.legal, (), turn.form)
+                chat = messages(own_card, turn.observation, turn.legal, (), turn.form)
                 surprise = -sum(turn.trace.logprobs)
                 yield Target(
-                    role.game, role.policy, tuple(chat), (), turn.reply, (1.0,), surprise, turn_role.temperature, 1.0
+                    role.game, role.policy, tuple(chat), (), turn.reply, (1.0,), surprise, own_card.temperature, 1.0
                 )
         elif len(turn.legal) > 1:
             shares = replies[turn.observation, turn.legal]  # [N, A]
             mixed = tuple((posterior @ shares).tolist())
-            yield choice_target(role, messages(role, turn.observation, turn.legal), turn.legal, mixed, 1.0)
+            yield from reply_targets(card, messages(card, turn.observation, turn.legal), turn.legal, mixed, 1.0)
             posterior = posterior * shares[:, turn.legal.index(turn.action)]
             posterior /= posterior.sum()
 
 
-def targets_of(player: Player, matches: int, limit: int, seed: int) -> tuple[list[Target], PolicyTable | None]:
-    """Return a player's targets in its game, and its table; None where a mixture has no table in the game.
+def targets_of(
+    player: Player, student: Player, matches: int, limit: int, seed: int
+) -> tuple[list[Target], PolicyTable | None]:
+    """Return a player's targets in its game, in the cards of ``student``, and the player's table.
+
+    The table is None where a mixture has none in the game.
 
     These are games with more than ``limit`` information states, without exact chance, or with boards that do not show
     the moves before.
     """
     table = exact_table(player, limit)
     if table is not None and isinstance(exact_form(player.spec.name), SequenceForm):
-        return exact_targets(player, table), table
-    return sampled_targets(player, matches, seed), None
+        return exact_targets(student, table), table
+    return sampled_targets(player, matches, seed, student), None
 
 
 def exact_table(player: Player, limit: int) -> PolicyTable | None:
@@ -198,6 +210,32 @@ def exact_table(player: Player, limit: int) -> PolicyTable | None:
         return None
     tabulated = player.tabulate(limit=limit)
     return tabulated.table if tabulated.exact else None
+
+
+def reply_targets(
+    role: Role, chat: Sequence[Message], legal: Sequence[str], shares: Sequence[float], weight: float
+) -> list[Target]:
+    """Return the targets of a situation in which legal replies have these ``shares``: of free replies, one for each.
+
+    Their weights, and their entropies by weight, sum to those of the choice.
+    """
+    if role.reply is ReplyForm.CHOICE:
+        return [choice_target(role, chat, legal, shares, weight)]
+    return [
+        Target(
+            role.game,
+            role.policy,
+            tuple(chat),
+            (),
+            format_reply(role, action),
+            (1.0,),
+            -math.log(share),
+            role.temperature,
+            weight * share,
+        )
+        for action, share in zip(legal, shares, strict=True)
+        if share > 0.0
+    ]
 
 
 def choice_target(

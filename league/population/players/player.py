@@ -145,8 +145,11 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
-    config = engines.run_config(run).roles
-    roles, own = list(seat_roles(config, spec)), seat_roles(run.config.roles, spec)
+    config, of_run = engines.run_config(run).roles, run.config.roles
+    if which == DISTILLED:  # which may answer otherwise than the policies in training
+        of_run = run.config.distilled_roles
+        config = engines.settings.roles(of_run)
+    roles, own = list(seat_roles(config, spec)), seat_roles(of_run, spec)
     places = tuple(kept_places({spec.name: tuple(role for role in roles if not role.fixed)})) if config.stores else ()
     by_seat: list[Mixture] = []
     others: dict[str, Sampler] = {}

@@ -49,6 +49,7 @@ NAMED_BY_USERS = (
     "credit.gdpo.weights_end",
     "values.estimators",
     "descent.mutate",
+    "distil.roles",
     "teacher.players",
     "beliefs.speaking.roles",
     "beliefs.gain.roles",

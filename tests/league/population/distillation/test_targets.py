@@ -8,6 +8,8 @@ import pytest
 
 from arena.records import Reply
 from games.registry import make_game
+from league.config import RolesConfig
+from league.config.load import seat_roles
 from league.population.distillation.targets import OFF_PATH, exact_targets, reach, sampled_targets
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
@@ -108,3 +110,29 @@ def test_the_targets_of_play_are_those_of_the_table():
     second_decision = [table for key, table in mixed.probabilities.items() if key[1].endswith("pb") and key[0] == 0]
     assert all(row[1] == pytest.approx(called) for row in second_decision)
     assert len(second_decision) == 3
+
+
+@pytest.mark.parametrize("played", [False, True])
+def test_free_targets_are_the_choices_of_the_table_or_of_play(played):
+    """By situation, weights are the choice's weight times its shares, and they cost at least the choice's entropy."""
+    weights = [0.5, 0.3, 0.2]
+    player, tables = scripted_mixture(weights)
+    student = replace(player, roles=seat_roles(RolesConfig(reply="free", temperature=0.7), player.spec))
+    if played:
+        choices, free = sampled_targets(player, 200, 0), sampled_targets(player, 200, 0, student)
+    else:
+        table = mixture(tables, weights)
+        choices, free = exact_targets(player, table), exact_targets(student, table)
+    wanted = {
+        (choice.chat[-1]["content"].partition("\nLegal")[0], f"[{action}]"): (choice.weight * share, -math.log(share))
+        for choice in choices
+        for action, share in zip(choice.legal, choice.probabilities, strict=True)
+        if share
+    }
+    found = {(one.chat[-1]["content"].partition("\nLegal")[0], one.reply): (one.weight, one.entropy) for one in free}
+    assert found.keys() == wanted.keys()
+    for key, pair in found.items():
+        assert pair == pytest.approx(wanted[key], abs=1e-9)
+    assert all("[action]" in one.chat[0]["content"] and one.legal == () and one.temperature == 0.7 for one in free)
+    entropy = math.fsum(one.weight * one.entropy for one in choices)
+    assert math.fsum(one.weight * one.entropy for one in free) == pytest.approx(entropy, abs=1e-9)
