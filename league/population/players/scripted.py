@@ -13,7 +13,6 @@ from games.common.errors import UsageError
 from games.common.section import LARGEST_COUNT
 from games.spec import GameSpec, Utility
 
-
 MOST_PLIES = 1000  # more than any game of minimax's size lasts
 
 
