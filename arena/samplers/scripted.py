@@ -211,14 +211,14 @@ class Minimax:
     """Plays one of the best actions of a board game, by backward induction over its positions (Zermelo 1913).
 
     In a free reply it says first what each action comes to, so that a model that imitates it learns to compute before
-    it acts: "1 loses, 2 draws, 3 wins, so [3]". With values of a few moves ahead it plays as far as it sees.
+    it acts: "1 loses, 2 draws, 3 wins, so [3]".
     """
 
-    def __init__(self, values: Callable[[GameSpec], ActionValues], even: str = "draws") -> None:
+    def __init__(self, values: Callable[[GameSpec], ActionValues]) -> None:
         """``values`` returns what each action is worth in each position of a game, and raises UsageError for a game
-        that it cannot solve. ``even`` is said of an action that is worth nothing.
+        that it cannot solve.
         """
-        self._values, self._even = values, even
+        self._values = values
         self._solved: dict[str, ActionValues] = {}
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
@@ -235,11 +235,12 @@ class Minimax:
         reply = format_reply(request.role, request.rng.choice(best))
         if request.role.reply is ReplyForm.CHOICE:
             return reply
-        said = [f"{label} {self._outcome(value)}" for label, value in zip(request.legal, worth, strict=True)]
+        said = [f"{label} {_outcome(value)}" for label, value in zip(request.legal, worth, strict=True)]
         return f"{', '.join(said)}, so {reply}"
 
-    def _outcome(self, value: float) -> str:
-        return "wins" if value > 0.0 else "loses" if value < 0.0 else self._even
+
+def _outcome(value: float) -> str:
+    return "wins" if value > 0.0 else "loses" if value < 0.0 else "draws"
 
 
 class Mcts:

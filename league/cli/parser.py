@@ -16,7 +16,6 @@ a player is written as one of:
   always:ACTION     one action at every turn, for example always:defect (games in which it is always legal)
   equilibrium       a solution of the game by CFR+ (small games in which one's gain is another's loss)
   minimax           best play by backward induction (small games without chance or hidden information)
-  lookahead:PLIES   best play as far as that many moves decide the game (the same games)
   mcts:SIMS         tree search with SIMS simulations a move (games without hidden information)
   scripted:NAME     a scripted player that a game brings, for example scripted:optimal in lookup
   RUN               the newest snapshot of a run: its folder, or its name under runs/

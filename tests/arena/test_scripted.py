@@ -3,11 +3,9 @@
 import math
 import random
 import statistics
-from collections import Counter
 
 import pyspiel
 import pytest
-from open_spiel.python.algorithms.minimax import alpha_beta_search
 
 from arena.records import MatchRequest, ReplyRequest, Tabular
 from arena.samplers import scripted
@@ -139,42 +137,6 @@ def test_minimax_says_what_each_cell_comes_to_and_takes_one_of_the_best():
     assert first_seat_returns(("minimax", "minimax"), 20, "tic_tac_toe") == [0.0] * 20
 
 
-@pytest.mark.parametrize("plies", [1, 2, 3, 5])
-def test_lookahead_takes_what_openspiels_search_of_that_depth_finds(plies):
-    """Every cell's word and the act, against alpha-beta search with 0 for what is undecided at its depth."""
-    player, rng = scripted_player(f"lookahead:{plies}"), random.Random(plies)
-    words = {1.0: "wins", 0.0: "holds", -1.0: "loses"}
-    told = Counter()
-    for seed in range(60):
-        game = make_game("tic_tac_toe")
-        for _ in range(rng.randrange(8)):
-            if game.to_act() is not None:
-                game.apply(rng.choice(game.legal_actions()))
-        if game.to_act() is None:
-            continue
-        state, seat = game.pyspiel_state(), game.to_act()
-        worth = {}
-        for label, action in zip(game.legal_actions(), game.legal_ids(), strict=True):
-            after = state.child(action)
-            worth[label] = after.returns()[seat] if after.is_terminal() else searched(after, seat, plies - 1)
-        said = player.sample([request_in(game, reply="free", seed=seed)])[0].text
-        told.update(words[value] for value in worth.values())
-        assert said.startswith(", ".join(f"{label} {words[value]}" for label, value in worth.items()) + ", so [")
-        assert worth[said[-2]] == max(worth.values())
-    assert told["wins"] > 5
-    assert told["holds"] > 5
-    assert (told["loses"] > 5) == (plies > 1)  # nothing is lost by one's own move
-
-
-def searched(state, seat, plies):
-    if plies == 0:
-        return 0.0
-    value, _ = alpha_beta_search(
-        state.get_game(), state, lambda leaf: 0.0, maximum_depth=plies, maximizing_player_id=seat
-    )
-    return value
-
-
 @pytest.mark.parametrize("engine", [Random(), Equilibrium()])
 def test_scripted_players_answer_in_the_roles_form(engine):
     game = make_game("kuhn_poker")
@@ -192,18 +154,11 @@ def test_scripted_players_answer_in_the_roles_form(engine):
         (Mcts(10), "matrix_rps", "mcts needs perfect information"),
         (scripted_player("minimax"), "kuhn_poker", "minimax needs a game of two without chance or hidden"),
         (scripted_player("minimax"), "connect_four", "connect_four"),
-        (scripted_player("lookahead:2"), "kuhn_poker", "lookahead needs a game of two without chance or hidden"),
     ],
 )
 def test_games_a_player_cannot_play_are_refused_in_a_sentence(engine, name, message):
     with pytest.raises(UsageError, match=message):
         engine.sample([request_in(make_game(name))])
-
-
-@pytest.mark.parametrize("plies", ["", "0", "-1", "2.5", "1001", "x"])
-def test_lookahead_needs_a_number_of_moves(plies):
-    with pytest.raises(UsageError, match=f"^lookahead:{plies}: lookahead takes "):
-        scripted_player(f"lookahead:{plies}")
 
 
 def test_mcts_needs_a_simulation():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
 
 from arena.records import Sampler
 from arena.samplers.scripted import ActionValues, Always, Equilibrium, ExactPolicy, Mcts, Minimax, Random, Script
@@ -13,18 +12,11 @@ from games.common.errors import UsageError
 from games.common.section import LARGEST_COUNT
 from games.spec import GameSpec, Utility
 
-MOST_PLIES = 1000  # more than any game of minimax's size lasts
-
-
-def _count(text: str, wrong: str) -> int:
-    """Return the number after a player's colon. Raises UsageError, which says what is ``wrong``, for any other text."""
-    if not text.isdecimal() or len(text) > len(str(LARGEST_COUNT)) or int(text) > LARGEST_COUNT:
-        raise UsageError(wrong)
-    return int(text)
-
 
 def _mcts(sims: str) -> Sampler:
-    return Mcts(_count(sims, f"mcts:{sims[:40]}: mcts takes a number of simulations, for example mcts:100."))
+    if not sims.isdecimal() or len(sims) > len(str(LARGEST_COUNT)) or int(sims) > LARGEST_COUNT:
+        raise UsageError(f"mcts:{sims[:40]}: mcts takes a number of simulations, for example mcts:100.")
+    return Mcts(int(sims))
 
 
 def _equilibrium() -> Sampler:
@@ -38,27 +30,20 @@ def _exact(spec: GameSpec) -> ExactPolicy | None:
 
 
 def _minimax() -> Sampler:
-    return Minimax(partial(_action_values, "minimax", None))
+    return Minimax(_action_values)
 
 
-def _lookahead(plies: str) -> Sampler:
-    number = _count(plies, f"lookahead:{plies[:40]}: lookahead takes a number of moves, for example lookahead:2.")
-    if not 1 <= number <= MOST_PLIES:
-        raise UsageError(f"lookahead:{number}: lookahead takes 1 to {MOST_PLIES:,} moves, for example lookahead:2.")
-    return Minimax(partial(_action_values, "lookahead", number), "holds")
-
-
-def _action_values(player: str, plies: int | None, spec: GameSpec) -> ActionValues:
+def _action_values(spec: GameSpec) -> ActionValues:
     """Return what each action of a board game is worth. Raises UsageError for any other game, and a large one."""
     from league.theory.exact.position_graph import position_graph  # OpenSpiel is slow to import
 
     if not (spec.perfect_information and spec.seats == 2 and spec.utility is Utility.ZERO_SUM) or spec.has_chance:
         raise UsageError(
-            f"{player} needs a game of two without chance or hidden information, in which what one wins the other "
+            f"minimax needs a game of two without chance or hidden information, in which what one wins the other "
             f"loses, and {spec.name} is not one. Use equilibrium or random."
         )
     graph = position_graph(spec.name)
-    rows = zip(graph.keys, graph.legal, graph.action_values(plies), strict=True)
+    rows = zip(graph.keys, graph.legal, graph.action_values(), strict=True)
     return {key: dict(zip(legal, values, strict=True)) for key, legal, values in rows}
 
 
@@ -68,7 +53,6 @@ SCRIPTED: dict[str, Callable[..., Sampler]] = {
     "always:ACTION": Always,
     "equilibrium": _equilibrium,
     "minimax": _minimax,
-    "lookahead:PLIES": _lookahead,
     "mcts:SIMS": _mcts,
     "scripted:NAME": Script,
 }

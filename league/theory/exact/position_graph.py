@@ -45,22 +45,17 @@ class PositionGraph:
         *_, last = self.action_values()
         return max(last) if self.keys[-1][0] == 0 else -max(last)
 
-    def action_values(self, plies: int | None = None) -> list[tuple[float, ...]]:
+    def action_values(self) -> list[tuple[float, ...]]:
         """Return what each action is worth to the seat that takes it, [I][actions], if both of two seats then play
         optimally, in a zero-sum game.
-
-        With ``plies``, the number of moves looked ahead, an action is worth 0 if they do not decide the game.
         """
-        first = [0.0] * len(self.keys)  # the first seat's value of each position
+        first: list[float] = []  # the first seat's value of each position
         rows: list[tuple[float, ...]] = []
-        for _ in range(plies or 1):
-            after = first[:] if plies else first  # successors stand before a position: in place, one pass suffices
-            rows = []
-            for index, ((owner, _), children) in enumerate(zip(self.keys, self.children, strict=True)):
-                sign = 1.0 if owner == 0 else -1.0
-                row = [sign * (after[child] if child >= 0 else self.returns[-1 - child][0]) for child in children]
-                rows.append(tuple(row))
-                first[index] = sign * max(row)
+        for (owner, _), children in zip(self.keys, self.children, strict=True):
+            sign = 1.0 if owner == 0 else -1.0
+            row = [sign * (first[child] if child >= 0 else self.returns[-1 - child][0]) for child in children]
+            rows.append(tuple(row))
+            first.append(sign * max(row))
         return rows
 
     def _walk(self, behaviour: Behaviour, seat: int, responder: int | None) -> float:
