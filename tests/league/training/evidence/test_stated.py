@@ -144,13 +144,18 @@ def test_credit_is_the_score_less_its_mean_over_predictions_of_the_same_number_a
         with_stated(batch[:1], [evidence[0].with_cells(reply_credits=((0.0,),) * 4)], before[:1], [1.0])
 
 
-def config(tmp_path, *overrides, slot=True, game="kuhn_poker", legal=("pass", "bet")):
-    """Return a tiny run's configuration, with cards that predict."""
+def config(tmp_path, *overrides, slot=None, game="kuhn_poker", legal=("pass", "bet")):
+    """Return a tiny run's configuration, with cards that predict for the roles in ``slot``; None: for all."""
     folder = tmp_path / "cards"
     folder.mkdir(exist_ok=True)
     table = {"prompt": "They will: {plan}\n{observation}", "slots": {"plan": {"rule": "prediction", "choices": legal}}}
     roles = [
-        {"name": role.name, "seat": role.seat, "system": role.system, **(table if slot else {"prompt": role.prompt})}
+        {
+            "name": role.name,
+            "seat": role.seat,
+            "system": role.system,
+            **(table if slot is None or role.name in slot else {"prompt": role.prompt}),
+        }
         for role in load_roles(make_game(game).spec)
     ]
     (folder / "card.toml").write_text(tomli_w.dumps({"game": game, "role": roles}))
@@ -240,7 +245,7 @@ def test_the_board_shows_the_share_that_came_true_beside_the_most_frequent_act(t
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"slot": False}, "no learning role's card"),
+        ({"slot": ()}, "no learning role's card"),
         ({"role": 0.0}, "no learning role's card"),
         ({"objective": "dmpo"}, "does not read"),
     ],
@@ -252,7 +257,7 @@ def test_credit_that_nobody_could_earn_is_refused(tmp_path, overrides, words):
     if "objective" in overrides:
         changes += ["objective.name=dmpo", "matchmaking.group_size=4"]
     with pytest.raises(UsageError, match=words):
-        run_context(config(tmp_path, *changes, slot=overrides.get("slot", True)), Path())
+        run_context(config(tmp_path, *changes, slot=overrides.get("slot")), Path())
 
 
 CONTRIBUTIONS = ("shaping.prediction.weight=1", "credit.rule=contribution")
@@ -294,6 +299,18 @@ def test_an_estimator_that_credits_all_replies_or_enumerates_is_refused_before_t
 )
 def test_it_is_not_refused_where_no_valued_role_has_its_predictions_credited(tmp_path, overrides):
     run_context(config(tmp_path, *overrides), Path())
+
+
+FIRST_BY_REPLAY = (
+    *CONTRIBUTIONS,
+    'values.estimators={"kuhn_poker/first"="alternatives","kuhn_poker/second"="empirical"}',
+)
+
+
+@pytest.mark.parametrize(("overrides", "slot"), [((factors(second=0.0),), None), ((), ("first",))])
+def test_predictions_of_a_role_that_another_estimator_values_are_credited(tmp_path, overrides, slot):
+    """The second seat's estimator credits all replies; the first's predictions alone are credited."""
+    run_context(config(tmp_path, *FIRST_BY_REPLAY, *overrides, slot=slot), Path())
 
 
 def test_an_estimator_that_enumerates_takes_a_slot_that_the_position_fills(tmp_path):
@@ -340,7 +357,7 @@ def test_shards_do_not_choose_what_a_slot_says(tmp_path):
     with pytest.raises(UsageError, match=r"checkpointing is for .* has choices to write from"):
         run_context(config(tmp_path, free[0], "optimizer.checkpointing=true"), Path())
     run_context(config(tmp_path, *free, legal=()), Path())
-    run_context(config(tmp_path, *free, slot=False), Path())
+    run_context(config(tmp_path, *free, slot=()), Path())
 
 
 def newest_weights(folder, name, *changes):
