@@ -358,6 +358,8 @@ def test_shards_do_not_choose_what_a_slot_says(tmp_path):
         run_context(config(tmp_path, free[0], "optimizer.checkpointing=true"), Path())
     run_context(config(tmp_path, *free, legal=()), Path())
     run_context(config(tmp_path, *free, slot=()), Path())
+    fixed = 'roles.player={"kuhn_poker/second"="random"}'  # who does not learn is scored by nobody
+    run_context(config(tmp_path, *free, fixed, slot=("second",)), Path())
 
 
 def newest_weights(folder, name, *changes):
