@@ -39,6 +39,7 @@ def train(folder, name, settings, *words):
     return folder / name
 
 
+@pytest.mark.thorough
 def test_main_meets_an_earlier_runs_snapshots_from_the_first_iteration_on_and_they_stay_as_they_are(tmp_path):
     earlier = train(tmp_path, "earlier", LEARNING) / "population"
     ann, bob = earlier / "ann-000002", earlier / "main-000000"
