@@ -316,11 +316,7 @@ class RunConfig(Section):
         try:
             answers = self.distilled_roles
         except ValidationError as error:
-            where = ".".join(map(str, error.errors()[0]["loc"]))
-            message = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise ValueError(
-                f"distil.roles{f'.{where}' if where else ''}: {message}. Its keys are those of [roles]."
-            ) from error
+            raise ValueError(_wrong_change("distil.roles", "roles", error)) from error
         if bound := sorted({"policy", "player"} & self.distil.roles.keys()):
             raise ValueError(
                 f"distil.roles.{bound[0]} would give roles to others, but a distilled model has the roles of the "
@@ -344,14 +340,17 @@ class RunConfig(Section):
             try:
                 self.model_of(name)
             except ValidationError as error:
-                where = ".".join(map(str, error.errors()[0]["loc"]))
-                message = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise ValueError(
-                    f"policies.{name}.model{f'.{where}' if where else ''}: {message}. Its keys are those of [model]."
-                ) from error
+                raise ValueError(_wrong_change(f"policies.{name}.model", "model", error)) from error
             if policy.model and not policy.bound and not policy.frozen:
                 raise ValueError(
                     f"policies.{name}.model is set, but exploiters and partners that learn start from the run's "
                     f"[model]. Leave it out, or set policies.{name}.frozen = true."
                 )
         return self
+
+
+def _wrong_change(table: str, of: str, error: ValidationError) -> str:
+    """Return what is wrong with a table of changes to another, which has the same keys."""
+    first = error.errors()[0]
+    where = ".".join([table, *map(str, first["loc"])])
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}. Its keys are those of [{of}]."
