@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from operator import itemgetter
 
 from arena.lm.language_model import LanguageModel
 from arena.lm.pocket import PocketShape, build_pocket
-from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.population.models.source import model_folder
@@ -33,7 +33,7 @@ def base_model(config: RunConfig, demonstrations: list[Demonstration]) -> Langua
 def imitate(config: RunConfig, lm: LanguageModel, demonstrations: list[Demonstration]) -> None:
     """Train the model to reply as the demonstrators do.
 
-    Raises UsageError for a free reply of more tokens than a seat may write, which the model could never finish.
+    Standard error names a free reply of more tokens than a seat may write, which the model can never finish.
     """
     settings = config.cold_start
     examples = [Example(lm.encode_prompt(d.chat), lm.encode_reply(d.reply)) for d in demonstrations]
@@ -56,8 +56,8 @@ def _check_lengths(demonstrations: list[Demonstration], examples: list[Example])
     ]
     if too_long:
         tokens, longest = max(too_long, key=itemgetter(0))
-        raise UsageError(
-            f"The cold start imitates a reply of {tokens} tokens, {longest.reply!r}, and {longest.role.name} of "
-            f"{longest.role.game} may write {longest.role.max_reply_tokens}, so the model could never finish it. Set "
-            f"roles.max_reply_tokens to {tokens} or more."
+        sys.stderr.write(
+            f"league: the cold start imitates a reply of {tokens} tokens, {longest.reply!r}, and {longest.role.name} of "
+            f"{longest.role.game} may write {longest.role.max_reply_tokens}, so the model can never finish it. Set "
+            f"roles.max_reply_tokens to {tokens} or more.\n"
         )
