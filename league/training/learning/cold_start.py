@@ -57,7 +57,7 @@ def _check_lengths(demonstrations: list[Demonstration], examples: list[Example])
     if too_long:
         tokens, longest = max(too_long, key=itemgetter(0))
         sys.stderr.write(
-            f"league: the cold start imitates a reply of {tokens} tokens, {longest.reply!r}, and {longest.role.name} of "
-            f"{longest.role.game} may write {longest.role.max_reply_tokens}, so the model can never finish it. Set "
+            f"league: the cold start imitates a reply of {tokens} tokens, {longest.reply!r}, and {longest.role.name} "
+            f"of {longest.role.game} may write {longest.role.max_reply_tokens}, so the model can never finish it. Set "
             f"roles.max_reply_tokens to {tokens} or more.\n"
         )
