@@ -168,10 +168,7 @@ def _turns(player: Player, role: Role, card: Role, turns: Sequence[Turn], replie
         if turn_role.reply is ReplyForm.FREE:
             if turn.trace is not None:
                 chat = messages(own_card, turn.observation, turn.legal, (), turn.form)
-                surprise = -sum(turn.trace.logprobs)
-                yield Target(
-                    role.game, role.policy, tuple(chat), (), turn.reply, (1.0,), surprise, own_card.temperature, 1.0
-                )
+                yield free_target(own_card, chat, turn.reply, -sum(turn.trace.logprobs), 1.0)
         elif len(turn.legal) > 1:
             shares = replies[turn.observation, turn.legal]  # [N, A]
             mixed = tuple((posterior @ shares).tolist())
@@ -185,10 +182,8 @@ def targets_of(
 ) -> tuple[list[Target], PolicyTable | None]:
     """Return a player's targets in its game, in the cards of ``student``, and the player's table.
 
-    The table is None where a mixture has none in the game.
-
-    These are games with more than ``limit`` information states, without exact chance, or with boards that do not show
-    the moves before.
+    The table is None where a mixture has none: in games with more than ``limit`` information states, without exact
+    chance, or with boards that do not show the moves before.
     """
     table = exact_table(player, limit)
     if table is not None and isinstance(exact_form(player.spec.name), SequenceForm):
@@ -222,17 +217,7 @@ def reply_targets(
     if role.reply is ReplyForm.CHOICE:
         return [choice_target(role, chat, legal, shares, weight)]
     return [
-        Target(
-            role.game,
-            role.policy,
-            tuple(chat),
-            (),
-            format_reply(role, action),
-            (1.0,),
-            -math.log(share),
-            role.temperature,
-            weight * share,
-        )
+        free_target(role, chat, format_reply(role, action), -math.log(share), weight * share)
         for action, share in zip(legal, shares, strict=True)
         if share > 0.0
     ]
@@ -246,6 +231,11 @@ def choice_target(
     return Target(
         role.game, role.policy, tuple(chat), tuple(legal), "", tuple(shares), entropy, role.temperature, weight
     )
+
+
+def free_target(role: Role, chat: Sequence[Message], reply: str, entropy: float, weight: float) -> Target:
+    """Return the target of a situation in which a free reply is given: ``entropy`` is -log of its probability."""
+    return Target(role.game, role.policy, tuple(chat), (), reply, (1.0,), entropy, role.temperature, weight)
 
 
 def normalised(targets: Sequence[Target]) -> list[Target]:

@@ -8,6 +8,7 @@ from operator import itemgetter
 from arena.lm.language_model import LanguageModel
 from arena.lm.pocket import PocketShape, build_pocket
 from games.common.seeds import derive_seed
+from games.common.text import plain
 from league.config import RunConfig
 from league.population.models.source import model_folder
 from league.population.players.demonstrations import Demonstration
@@ -37,7 +38,7 @@ def imitate(config: RunConfig, lm: LanguageModel, demonstrations: list[Demonstra
     """
     settings = config.cold_start
     examples = [Example(lm.encode_prompt(d.chat), lm.encode_reply(d.reply)) for d in demonstrations]
-    _check_lengths(demonstrations, examples)
+    _name_what_is_too_long(demonstrations, examples)
     cold_start(
         lm,
         examples,
@@ -48,7 +49,7 @@ def imitate(config: RunConfig, lm: LanguageModel, demonstrations: list[Demonstra
     )
 
 
-def _check_lengths(demonstrations: list[Demonstration], examples: list[Example]) -> None:
+def _name_what_is_too_long(demonstrations: list[Demonstration], examples: list[Example]) -> None:
     too_long = [
         (len(example.reply) - 1, demonstration)  # it need not come to its end token
         for demonstration, example in zip(demonstrations, examples, strict=True)
@@ -56,8 +57,9 @@ def _check_lengths(demonstrations: list[Demonstration], examples: list[Example])
     ]
     if too_long:
         tokens, longest = max(too_long, key=itemgetter(0))
+        who = plain(f"{longest.role.name} of {longest.role.game}")
         sys.stderr.write(
-            f"league: the cold start imitates a reply of {tokens} tokens, {longest.reply!r}, and {longest.role.name} "
-            f"of {longest.role.game} may write {longest.role.max_reply_tokens}, so the model can never finish it. Set "
-            f"roles.max_reply_tokens to {tokens} or more.\n"
+            f"league: the cold start imitates a reply of {tokens} tokens, {longest.reply!r}, and {who} may write "
+            f"{longest.role.max_reply_tokens}, so the model can never finish it. Set roles.max_reply_tokens to "
+            f"{tokens} or more.\n"
         )

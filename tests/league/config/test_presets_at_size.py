@@ -70,7 +70,7 @@ DRY = [
     "iterations=1",
     "snapshot_every=1",
     "threads=1",
-    "roles.max_reply_tokens=24",
+    "roles.max_reply_tokens=8",
     "evaluation.matches=2",
     "cold_start={matches=8, steps=4}",
 ]
