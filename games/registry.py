@@ -47,6 +47,7 @@ from games.tasks.proposers.propose_sums import ProposeSums
 from games.tasks.repair import Repair
 from games.tasks.sums import Sums
 from games.wrappers.advised import Advised
+from games.wrappers.forewarned import Forewarned
 from games.wrappers.informed import Informed
 from games.wrappers.injected import Injected
 from games.wrappers.late import Late
@@ -93,7 +94,19 @@ NATIVE: dict[str, Callable[..., Game]] = {
 
 WRAPPERS: dict[str, type[Wrapper]] = {
     wrapper.title: wrapper
-    for wrapper in (Renamed, Permuted, Paraphrased, Noisy, Injected, Remembered, Replaced, Late, Informed, Worded)
+    for wrapper in (
+        Renamed,
+        Permuted,
+        Paraphrased,
+        Noisy,
+        Injected,
+        Remembered,
+        Replaced,
+        Late,
+        Informed,
+        Worded,
+        Forewarned,
+    )
 }
 
 

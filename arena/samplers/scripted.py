@@ -225,12 +225,21 @@ class Minimax:
         """Return one reply for each request, drawn among the best. Raises UsageError for a game it cannot solve."""
         return [Reply(self._reply(request)) for request in requests]
 
-    def _reply(self, request: ReplyRequest) -> str:
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return the policy over each request's legal actions: even among the best. Raises UsageError as ``sample``."""
+        worths = [self._worth(request) for request in requests]
+        return [tuple([(value == max(worth)) / worth.count(max(worth)) for value in worth]) for worth in worths]
+
+    def _worth(self, request: ReplyRequest) -> list[float]:
+        """Return what each legal action comes to."""
         game = _openspiel_game(request, "minimax")
         if game.spec.name not in self._solved:
             self._solved[game.spec.name] = self._values(game.spec)
         by_id = self._solved[game.spec.name][game.pyspiel_state().current_player(), game.information_state(0)]
-        worth = [by_id[action] for action in game.legal_ids()]
+        return [by_id[action] for action in game.legal_ids()]
+
+    def _reply(self, request: ReplyRequest) -> str:
+        worth = self._worth(request)
         best = [label for label, value in zip(request.legal, worth, strict=True) if value == max(worth)]
         reply = format_reply(request.role, request.rng.choice(best))
         if request.role.reply is ReplyForm.CHOICE:
@@ -336,10 +345,17 @@ def _check_solvable(name: str, game: Any) -> int:
 
 
 def _openspiel_game(request: ReplyRequest, player: str) -> OpenSpielGame:
-    """Return the request's game. Raises UsageError if it is not one of OpenSpiel's."""
-    from games.openspiel.game import OpenSpielGame
+    """Return the request's game, or the one in wrappers that change its words alone.
 
-    if not isinstance(request.game, OpenSpielGame):
+    Raises UsageError if it is not one of OpenSpiel's.
+    """
+    from games.openspiel.game import OpenSpielGame
+    from games.openspiel.undealt import UndealtGame
+    from games.wrappers.wrapper import unwrapped
+
+    game = unwrapped(request.game)
+    game = game.dealt() if isinstance(game, UndealtGame) else game
+    if not isinstance(game, OpenSpielGame):
         use = "a script of it, or a language model" if request.form else "random"
         raise UsageError(f"{player} plays OpenSpiel's games only, and {request.game.spec.name} is not one. Use {use}.")
-    return request.game
+    return game

@@ -17,15 +17,20 @@ from games.spec import Choices, GameSpec
 class UndealtGame:
     """One match of an OpenSpiel game, before or after chance's moves; copies share the game's tree of positions."""
 
-    __slots__ = ("_node", "_tree", "spec")
+    __slots__ = ("_game", "_node", "_tree", "spec")
 
     def __init__(self, game: OpenSpielGame) -> None:
         """Start before chance's first move. Raises NotEnumerable where OpenSpiel hides its chance moves."""
         if game.tree is None:
             raise NotEnumerable(f"{game.spec.name} hides its chance moves, so its positions cannot be enumerated.")
         self.spec: GameSpec = game.spec
+        self._game = game
         self._tree: PositionTree = game.tree
         self._node: Position | Chance = game.tree.root
+
+    def dealt(self) -> OpenSpielGame:
+        """Return a match of the game itself at this position, in which a seat is to act or all is over."""
+        return self._game.at(self._position())
 
     def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
         """Return the outcomes of the chance move that is next, with their probabilities; () for none."""
@@ -92,7 +97,7 @@ class UndealtGame:
     def copy(self) -> Self:
         """Return an independent match in the same position."""
         match = object.__new__(type(self))
-        match.spec, match._tree, match._node = self.spec, self._tree, self._node
+        match.spec, match._game, match._tree, match._node = self.spec, self._game, self._tree, self._node
         return match
 
     def _position(self) -> Position:

@@ -139,6 +139,16 @@ class Wrapper:
         """Forget what this wrapper remembers of a match."""
 
 
+SAME_GAME = frozenset({Kept.IDS, Kept.RETURNS, Kept.INFORMATION})  # to who chooses by number of action
+
+
+def unwrapped(match: Game) -> Game:
+    """Return the match inside of all wrappers that leave the game the same, in other words at most."""
+    while isinstance(match, Wrapper) and match.keeps >= SAME_GAME:
+        match = match._inner
+    return match
+
+
 def _undealt(inner: ChoiceGame) -> Any:
     """Return the inner game before chance's first move. Raises NotEnumerable."""
     if isinstance(inner, OpenSpielGame):

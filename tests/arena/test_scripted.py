@@ -16,7 +16,10 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.openspiel.game import OpenSpielGame, load_pyspiel
 from games.registry import make_game
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
 from league.population.players.scripted import scripted_player
+from league.theory.exact.exploitability import exploitability
 from roles.cards import load_roles, with_overrides
 
 KUHN_VALUE = -1 / 18  # to the first seat (Kuhn, 1950)
@@ -135,6 +138,45 @@ def test_minimax_says_what_each_cell_comes_to_and_takes_one_of_the_best():
     said = player.sample([request_in(game, reply="free")])[0].text
     assert said.endswith("8 wins, 9 loses, so [8]")
     assert first_seat_returns(("minimax", "minimax"), 20, "tic_tac_toe") == [0.0] * 20
+
+
+def test_minimax_is_even_among_the_best_of_each_position():
+    game = make_game("tic_tac_toe")
+    assert scripted_player("minimax").distributions([request_in(game)]) == [(1 / 9,) * 9]
+    game.apply("5")
+    assert scripted_player("minimax").distributions([request_in(game)]) == [(1 / 4, 0, 1 / 4, 0, 0, 1 / 4, 0, 1 / 4)]
+
+
+@pytest.mark.parametrize("player", ["equilibrium", "mcts:300", "minimax"])
+@pytest.mark.parametrize("wrapper", ["renamed", "permuted", "paraphrased", "noisy"])
+def test_a_game_in_other_words_is_played_as_the_game_itself(player, wrapper):
+    """By number of action: what a wrapper calls it, and shows beside it, is nothing to who searches the game."""
+    plain = make_game("kuhn_poker" if player == "equilibrium" else "tic_tac_toe")
+    wrapped = make_game(f"{wrapper}({plain.spec.name})")
+    for game in (plain, wrapped):
+        game.reset(3)
+    engine = scripted_player(player)
+    while plain.to_act() is not None:
+        said = [engine.sample([request_in(game, seed=5)])[0].text for game in (plain, wrapped)]
+        places = [game.legal_actions().index(text) for game, text in zip((plain, wrapped), said, strict=True)]
+        assert places[0] == places[1]
+        for game, text in zip((plain, wrapped), said, strict=True):
+            game.apply(text)
+    assert plain.returns() == wrapped.returns()
+
+
+@pytest.mark.parametrize(
+    "name", ["worded(kuhn_poker)", "informed(kuhn_poker)", "retried(kuhn_poker)", "late(kuhn_poker)"]
+)
+def test_a_wrapper_that_makes_another_game_is_refused(name):
+    with pytest.raises(UsageError, match="equilibrium plays OpenSpiel's games only"):
+        Equilibrium().sample([request_in(make_game(name))])
+
+
+@pytest.mark.parametrize("name", ["renamed(kuhn_poker)", "noisy(leduc_poker)"])
+def test_the_equilibrium_of_a_game_in_other_words_cannot_be_exploited(name):
+    table = resolve("equilibrium", make_game(name).spec, Engines()).tabulate().table
+    assert exploitability(table) < 2e-3
 
 
 @pytest.mark.parametrize("engine", [Random(), Equilibrium()])

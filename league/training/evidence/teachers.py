@@ -147,8 +147,8 @@ def check_teacher(teacher: Teacher, role: Role, sees: Sequence[str]) -> None:
     spec, models = make_game(role.game).spec, isinstance(engine, HasModels)
     if not models and not isinstance(engine, Tabular):
         raise UsageError(
-            f"{where}: it plays, but does not say how likely each reply is. Name random, equilibrium, a run, a "
-            "snapshot or a mixture of one, or hf:NAME; or imitate its matches: imitation.matches."
+            f"{where}: it plays, but does not say how likely each reply is. Name random, equilibrium, minimax, a run, "
+            "a snapshot or a mixture of one, or hf:NAME; or imitate its matches: imitation.matches."
         )
     if not models and (role.reply is ReplyForm.FREE or spec.free_text):
         raise UsageError(
