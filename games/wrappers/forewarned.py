@@ -1,8 +1,8 @@
 """``forewarned(GAME)``: the seat to act is told which moves win at once, and which do not let the other win next.
 
-Below the board stands ``Wins: 5`` where a move ends the match won, else ``Safe: 3`` where other moves would let the
-other end it so, ``Safe: none`` where all would, and nothing elsewhere. A seat could have seen as much itself, so values and
-equilibria are those of GAME; but a small model learns to read words long before it sees which squares form a line.
+Below the board stands ``Wins: 5`` where a move ends the match won, else ``Safe: 3`` where others would let the other
+end it so, ``Safe: none`` where all would, and nothing elsewhere. A seat could have seen as much, so values are those of
+GAME; but a small model learns to read words long before it sees which squares form a line.
 """
 
 from __future__ import annotations
