@@ -51,7 +51,8 @@ DISTILLED = {  # of a run whose distilled model alone answers freely
     name: question._replace(commands=tuple([c.replace("RUN", "RUN@distilled") for c in question.commands]))
     for name, question in FREE_REPLIES.items()
 } | {"kuhn_mixture_exploitability": THREE_GAMES["kuhn_mixture_exploitability"]}
-_FEW_MATCHES = _TIC_TAC_TOE.replace("400", "100")  # of a real model, each of which takes a second or more
+# Of a real model each match takes a second or more.
+_FEW_MATCHES = _TIC_TAC_TOE.replace("400", "100").replace("tic_tac_toe", "forewarned(tic_tac_toe)")
 REAL_MODEL = {
     name: question._replace(commands=tuple([c.replace(_TIC_TAC_TOE, _FEW_MATCHES) for c in question.commands]))
     for name, question in THREE_GAMES.items()
