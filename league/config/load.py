@@ -22,7 +22,7 @@ from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks.config import check_config
 from league.config.former import from_stored, refuse_former
-from league.config.other_games import resolve_names, with_games
+from league.config.other_games import resolve_names, with_games, without_other_teachers
 from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import MEASURED, ModelConfig, RolesConfig, RunConfig
 from roles.cards import load_roles, with_overrides
@@ -75,6 +75,8 @@ def load(
     for override in overrides:
         keys, value = parse_override(override)
         _set_key(data, keys, value)
+        if keys == ["games"] and isinstance(value, dict):
+            data = without_other_teachers(data)
     resolve_names(data)
     config = _fitted(_with_wordings(_validated(data, source, bool(overrides)), wording), tell)
     if not makes and any(map(is_outside, config.games)):

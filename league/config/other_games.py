@@ -43,7 +43,23 @@ def with_games(data: Mapping[str, Any], names: Sequence[str], source: str) -> di
         name: old[name] if name in old else _table(spec, min(matches, turns / max(spec.max_turns, 1)), old, old_specs)
         for name, spec in specs.items()
     }
-    return {**data, "games": games}
+    return without_other_teachers({**data, "games": games})
+
+
+def without_other_teachers(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a file's data without the teachers of games that others replace, and without teaching if none is left.
+
+    So a preset that is taught one of its games can be trained on the others, or on any.
+    """
+    teacher, objective = data.get("teacher"), data.get("objective")
+    if not (isinstance(teacher, dict) and isinstance(players := teacher.get("players"), dict)):
+        return data
+    games = {full_name(name) for written in data["games"] for name in family(written)}
+    kept = {key: player for key, player in players.items() if full_name(key.rpartition("/")[0] or key) in games}
+    data = {**data, "teacher": {**teacher, "players": kept}}
+    if players and not kept and not teacher.get("player") and isinstance(objective, dict):
+        data["objective"] = {key: value for key, value in objective.items() if not key.startswith("distill")}
+    return data
 
 
 def resolve_names(data: dict[str, Any]) -> None:

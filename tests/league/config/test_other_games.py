@@ -51,6 +51,31 @@ def test_settle_sampled_is_settle_but_for_how_replies_are_valued_and_tried():
     assert settle.matchmaking.explore == 0.0
 
 
+@pytest.mark.parametrize("how", [{"games": ["kuhn_poker"]}, {"overrides": ["games={kuhn_poker={matches=32}}"]}])
+def test_a_game_that_is_replaced_takes_its_teacher_with_it(how):
+    """The preset smol is taught tic-tac-toe by minimax, and nothing else by anybody."""
+    smol, other = load("smol"), load("smol", **how)
+    assert (smol.teacher.players, smol.objective.distill) == ({"forewarned(tic_tac_toe)": "minimax"}, 0.5)
+    assert (other.teacher.players, other.objective.distill) == ({}, 0.0)
+    assert other.objective == smol.objective.model_copy(update={"distill": 0.0})
+
+
+def test_a_teacher_stays_with_its_game_and_one_of_all_games_teaches_others(tmp_path):
+    kept = load("smol", games=["leduc_poker", "forewarned(tic_tac_toe)"])
+    assert (kept.teacher, kept.objective) == (load("smol").teacher, load("smol").objective)
+    file = tmp_path / "run.toml"
+    own = "games.kuhn_poker = {}\nobjective.distill = 0.25\nteacher.players = { 'kuhn_poker/first' = 'random' }\n"
+    file.write_text(own + "teacher.player = 'equilibrium'\n")
+    taught = load(str(file), games=["leduc_poker"])
+    assert (taught.teacher.player, taught.teacher.players, taught.objective.distill) == ("equilibrium", {}, 0.25)
+    assert load(str(file), games=["kuhn_poker"]).teacher.players == {"kuhn_poker/first": "random"}
+
+
+def test_a_teacher_of_a_game_that_was_never_there_is_refused():
+    with pytest.raises(UsageError, match="There is no role or game named 'leduc_poker'"):
+        load("smol", ["teacher.players={leduc_poker='random'}"], games=["kuhn_poker"])
+
+
 def test_overrides_are_of_the_new_games():
     config = load("settle", ["games.leduc_poker.matches=64"], games=["leduc_poker"])
     assert config.games["leduc_poker"].matches == 64
