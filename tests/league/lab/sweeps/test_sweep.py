@@ -151,7 +151,7 @@ def test_a_sweep_that_is_stopped_goes_on_and_its_table_is_the_one_made_by_hand(t
     assert f"league board {folder}" in text
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_sweep_of_five_seeds_and_two_settings_killed_in_the_middle_goes_on(tiny, tmp_path):
     folder = tmp_path / "sweep"
     words = asked(tiny, folder, "--set", "credit.rule=rae,reinforce", smaller=[])

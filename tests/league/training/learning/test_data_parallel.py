@@ -152,7 +152,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_run_goes_on_by_itself_when_a_process_dies_over_a_checkpoint(tmp_path):
     """In the midst of a run, where the next update notices; over several iterations; and over the last checkpoint."""
     alone = train(tmp_path, "alone", *WEIGHTS["full"], "iterations=4", "snapshot_every=4")

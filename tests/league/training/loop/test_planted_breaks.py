@@ -15,6 +15,7 @@ from league.training.loop.session import train
 
 SMALL = """
 threads = 1
+board.time = 1.0  # every picture is drawn, however much else the machine does
 model = { hidden_size = 32, layers = 1, intermediate_size = 32 }
 cold_start = { steps = 5, matches = 8, batch_size = 32 }
 evaluation.matches = 4

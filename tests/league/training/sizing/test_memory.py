@@ -24,7 +24,14 @@ def measured(*words):
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells a peak anew")
-@pytest.mark.parametrize(("kind", "rank"), [("full", None), ("lora", 4), ("checkpointed", None)])
+@pytest.mark.parametrize(
+    ("kind", "rank"),
+    [
+        pytest.param("full", None, marks=pytest.mark.slow),
+        ("lora", 4),
+        pytest.param("checkpointed", None, marks=pytest.mark.slow),
+    ],
+)
 def test_a_learner_takes_the_memory_that_is_predicted(kind, rank):
     found = measured(kind, 512)
     kept = kind == "checkpointed"
@@ -50,7 +57,7 @@ def test_an_engine_takes_the_memory_that_is_predicted():
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells a peak anew")
-@pytest.mark.parametrize("offload", [True, False])
+@pytest.mark.parametrize("offload", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_each_of_two_processes_holds_half_and_what_is_predicted(offload, tmp_path):
     """In single precision a weight and its moments are 12 bytes, of both together: at the start, and between updates.
 
