@@ -47,7 +47,8 @@ AROUND = (
     "advised(kuhn_poker,seat=2,form=1)",
     "advised(sums)",
 )
-WRAPPED = (*(f"{title}(kuhn_poker)" for title in WRAPPERS), *AROUND)
+INSIDE = {"forewarned": "tic_tac_toe"}  # of wrappers that kuhn_poker does not suit
+WRAPPED = (*(f"{title}({INSIDE.get(title, 'kuhn_poker')})" for title in WRAPPERS), *AROUND)
 OURS = tuple(dict.fromkeys((*GAMES, *NATIVE, *RENDERED, *WRAPPED)))
 SLOW = ("public_goods(seats=16,rounds=2,recall=1)", "team_race")  # whose positions take long to look at
 
