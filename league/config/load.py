@@ -74,9 +74,9 @@ def load(
         data = with_games(data, games, source)
     for override in overrides:
         keys, value = parse_override(override)
-        games = data.get("games")
+        before = data.get("games")
         _set_key(data, keys, value)
-        if games is not None and data["games"] is not games and isinstance(data["games"], dict):  # others
+        if before is not None and data["games"] is not before and isinstance(data["games"], dict):
             data = without_other_teachers(data)
     resolve_names(data)
     config = _fitted(_with_wordings(_validated(data, source, bool(overrides)), wording), tell)

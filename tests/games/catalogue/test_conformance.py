@@ -47,9 +47,7 @@ AROUND = (
     "advised(kuhn_poker,seat=2,form=1)",
     "advised(sums)",
 )
-INSIDE = {
-    "forewarned": "nim(pile_sizes=1;2)"
-}  # of wrappers that kuhn_poker does not suit: its state is its moves
+INSIDE = {"forewarned": "nim(pile_sizes=1;2)"}  # of wrappers that kuhn_poker does not suit: its state is its moves
 WRAPPED = (*(f"{title}({INSIDE.get(title, 'kuhn_poker')})" for title in WRAPPERS), *AROUND)
 OURS = tuple(dict.fromkeys((*GAMES, *NATIVE, *RENDERED, *WRAPPED)))
 SLOW = ("public_goods(seats=16,rounds=2,recall=1)", "team_race")  # whose positions take long to look at
