@@ -72,12 +72,15 @@ def load(
     data = _own_data(_find_file(source))
     if games:
         data = with_games(data, games, source)
-    for override in overrides:
-        keys, value = parse_override(override)
+    given = [parse_override(override) for override in overrides]
+    for number, (keys, value) in enumerate(given):
         before = data.get("games")
         _set_key(data, keys, value)
         if before is not None and data["games"] is not before and isinstance(data["games"], dict):
             data = without_other_teachers(data)
+            for earlier, stated in given[:number]:  # what is asked for is not the preset's
+                if earlier[0] == "objective":
+                    _set_key(data, earlier, stated)
     resolve_names(data)
     config = _fitted(_with_wordings(_validated(data, source, bool(overrides)), wording), tell)
     if not makes and any(map(is_outside, config.games)):

@@ -71,6 +71,15 @@ def test_a_teacher_stays_with_its_game_and_one_of_all_games_teaches_others(tmp_p
     assert load(str(file), games=["kuhn_poker"]).teacher.players == {"kuhn_poker/first": "random"}
 
 
+def test_teaching_that_is_asked_for_stays_whatever_is_set_first():
+    changes = ["objective.distill=0.25", "games={kuhn_poker={matches=32}}", "teacher.player=equilibrium"]
+    for order in (changes, changes[::-1], [changes[1], changes[0], changes[2]]):
+        run = load("smol", order)
+        assert (run.objective.distill, run.teacher.player, run.teacher.players) == (0.25, "equilibrium", {}), order
+    with pytest.raises(UsageError, match="teacher"):  # not silently untaught
+        load("smol", changes[:2])
+
+
 def test_a_teacher_of_a_game_that_was_never_there_is_refused():
     with pytest.raises(UsageError, match="There is no role or game named 'leduc_poker'"):
         load("smol", ["teacher.players={leduc_poker='random'}"], games=["kuhn_poker"])
