@@ -60,6 +60,9 @@ class Plays:
     """A scripted player without an argument."""
 
 
+INSTALLED = plugins._installed  # as it is outside of these tests
+
+
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
     """Begin without plugins but those that the person is taken to have named, and forget those of the test."""
@@ -73,6 +76,27 @@ def clean(monkeypatch):
 def installed(monkeypatch, *points):
     found = {(group, name): EntryPoint(name, value, f"league.{group}") for group, name, value in points}
     monkeypatch.setattr(plugins, "_installed", lambda: found)
+
+
+def test_of_two_packages_of_one_name_the_first_on_the_path_counts_with_entry_points_or_without(monkeypatch, tmp_path):
+    """As Python imports the first; a package of another name behind it counts too."""
+    own = {"old": "[league.games]\nold_game = some:A\n", "none": "", "other": "[league.games]\nother_game = o:B\n"}
+    for place, points in own.items():
+        info = tmp_path / place / f"{'other' if place == 'other' else 'some'}_games-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Name: {info.name.partition('-')[0].replace('_', '-')}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(points)
+    before = list(sys.path)
+    monkeypatch.setattr(plugins, "_installed", INSTALLED)
+    for order, expected in (
+        (("old", "none", "other"), ["old_game", "other_game"]),
+        (("none", "old", "other"), ["other_game"]),
+        (("none", "old"), []),
+    ):
+        monkeypatch.setattr(sys, "path", [*(str(tmp_path / place) for place in order), *before])
+        INSTALLED.cache_clear()
+        assert plugins.names("games") == expected
+    INSTALLED.cache_clear()
 
 
 def shifted():
