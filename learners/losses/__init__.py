@@ -8,11 +8,6 @@ weight. Both are terms of ``learners.losses.term``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from pydantic import TypeAdapter
-
 from games.common.registry import Registry
 from learners.losses.contrast import CONTRAST
 from learners.losses.distillation import DISTILL
@@ -75,8 +70,3 @@ register = LOSSES.register
 def term_named(name: str) -> LossTerm:
     """Return a term of a batch by its name."""
     return AUXILIARY[name] if name in AUXILIARY else LOSSES[name]
-
-
-def read_terms(terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rows of a batch's terms, restored from JSON."""
-    return {name: TypeAdapter(term_named(name).rows_type).validate_python(rows) for name, rows in terms.items()}

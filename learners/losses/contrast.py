@@ -192,6 +192,5 @@ CONTRAST = LossTerm(
     ContrastConfig,
     description="InfoNCE on the last hidden states: turns with the same partner or with another",
     rows=contrast_rows,
-    rows_type=ContrastRows,
     metrics=_metrics,
 )

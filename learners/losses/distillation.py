@@ -166,6 +166,5 @@ DISTILL = LossTerm(
     Distillation,
     description="the divergence from what a teacher says to the policy's own replies",
     rows=taught_rows,
-    rows_type=TaughtRows,
     metrics=_metrics,
 )

@@ -118,6 +118,5 @@ DMPO = LossTerm(
     NEEDS | {LossNeed.COMPARISONS},
     description="the better of two whole matches of one start is preferred to the other",
     rows=paired,
-    rows_type=WholeTrajectories,
     metrics=pair_metrics,
 )

@@ -159,6 +159,5 @@ DPO = LossTerm(
     frozenset({LossNeed.SIBLINGS, LossNeed.REFERENCE}),
     description="the better of two replies is preferred to the other",
     rows=_rows,
-    rows_type=ReplyPairs,
     metrics=pair_metrics,
 )

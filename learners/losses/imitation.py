@@ -89,6 +89,5 @@ IMITATION = LossTerm(
     ImitationConfig,
     description="the cross-entropy of other players' replies",
     rows=_rows,
-    rows_type=GivenRows,
     metrics=given_metrics(NAMES),
 )

@@ -149,6 +149,5 @@ KTO = LossTerm(
     NEEDS,
     description="good whole matches are distinguished from bad ones",
     rows=labelled,
-    rows_type=WholeTrajectories,
     metrics=_metrics,
 )

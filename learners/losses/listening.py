@@ -55,6 +55,5 @@ LISTENING = LossTerm(
     WeightedTerm,
     description="minus the log-probability of the truth at probes",
     rows=_rows,
-    rows_type=GivenRows,
     metrics=given_metrics(NAMES),
 )

@@ -82,6 +82,5 @@ PREDICTION = LossTerm(
     PredictionConfig,
     description="the cross-entropy of what others do and tools return",
     rows=_rows,
-    rows_type=GivenRows,
     metrics=given_metrics(NAMES),
 )

@@ -126,11 +126,10 @@ class LossTerm(Entry[Callable[[LossContext], Term]]):
     """A loss. ``make`` gets a batch; ``needs`` are of ``LossNeed``.
 
     ``rows(facts, settings)`` returns what the term adds to the batch of an update, or None for nothing: named tuples of
-    plain data, of type ``rows_type``, which files hold as JSON. ``metrics`` reads an update's sums.
+    plain data, which other processes get, and the file of a failed batch as JSON. ``metrics`` reads an update's sums.
     """
 
     rows: Callable[[UpdateFacts, Any], Any] | None = None
-    rows_type: Any = None
     metrics: Callable[[MetricSums], Mapping[str, float]] | None = None
 
 

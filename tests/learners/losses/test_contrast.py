@@ -1,6 +1,5 @@
 """The contrastive loss: closed forms of hand-made states, its gradient by differences, and who is whose pair."""
 
-import json
 import math
 import random
 from types import SimpleNamespace
@@ -17,9 +16,8 @@ from league.config.checks.learners import check_optimizer
 from league.config.load import run_roles
 from league.config.schedules import auxiliary_at
 from learners.batching import TrainBatch
-from learners.losses import read_terms
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.contrast import CONTRAST, ContrastConfig, ContrastRows, contrast_losses, contrast_rows, partner_of
+from learners.losses.contrast import CONTRAST, ContrastConfig, contrast_losses, contrast_rows, partner_of
 from learners.losses.objective import Objective, Surrogate
 from learners.losses.term import UpdateFacts
 from learners.metric_sums import MetricSums
@@ -215,12 +213,6 @@ def test_a_step_against_its_gradient_lowers_the_loss_by_the_slope(lm, played):
                 parameter += step / norm * gradient
             values.append(float(sum(loss.losses(0, MetricSums()))))
     assert (values[0] - values[1]) / 2e-3 == pytest.approx(norm, rel=0.03)
-
-
-def test_rows_are_the_same_after_json(played):
-    rows = contrast_rows(facts_of(played), ContrastConfig(weight=0.5))
-    assert isinstance(rows, ContrastRows)
-    assert read_terms(json.loads(json.dumps({"contrast": rows}))) == {"contrast": rows}
 
 
 def test_a_contrast_is_not_divided_over_minibatches_or_processes(lm, played):
