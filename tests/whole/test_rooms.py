@@ -147,6 +147,7 @@ EXCEPTIONS = {
     ("short", "learners/losses/frozen_results.py"): "one cache",
     ("short", "learners/losses/given_rows.py"): "rows of terms, which are read without torch",
     ("short", "learners/losses/kl_estimators.py"): "a family's entries, which a configuration reads without torch",
+    ("short", "learners/losses/listening.py"): "one entry of the registry",
     ("short", "learners/losses/whole_trajectories.py"): "rows of terms, which are read without torch",
     ("short", "learners/metric_sums.py"): "what updates and processes add up",
     ("short", "learners/rewards.py"): "the names of rewards that rules weigh",
