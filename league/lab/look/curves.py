@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -84,10 +85,11 @@ def points(curve: LoggedCurve) -> dict[str, list[float]]:
 
 def whole(query: Mapping[str, str], name: str) -> int:
     """Return a number of the query. Raises UsageError where it is missing or no whole number."""
-    try:
-        return int(query[name])
-    except (KeyError, ValueError):
-        raise UsageError(f"{name}={query.get(name, '')!r}: give a whole number.") from None
+    text = query.get(name, "")
+    number = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+    if number is None:
+        raise UsageError(f"{name}={text!r}: give a whole number of at most 18 digits.")
+    return number
 
 
 def _chart(name: str, lines: Mapping[str, str]) -> dict[str, Any]:

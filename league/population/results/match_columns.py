@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from games.common.files import parse_json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,6 +23,7 @@ _TYPES = {
     "returns": "<f8",  # in the game's units  # [M, S]
 }
 Batch = dict[str, bytes]  # by the names above
+MOST_PLAYERS = 2**24  # the largest id of one: memory grows with it
 
 
 class StoredCast(NamedTuple):
@@ -52,9 +54,22 @@ class Origins(NamedTuple):
 
 
 def read_casts(database: sqlite3.Connection, game: str) -> list[StoredCast]:
-    """Return a game's casts by their ids."""
-    rows = database.execute("SELECT id, rule, roles FROM casts WHERE game = ? ORDER BY id", (game,))
-    return [StoredCast(number, rule, tuple(json.loads(roles))) for number, rule, roles in rows]
+    """Return a game's casts by their ids. Raises sqlite3.DatabaseError for what is no list of a role for each seat."""
+    rows = database.execute("SELECT id, rule, roles FROM casts WHERE game = ? ORDER BY id", (game,)).fetchall()
+    casts = [StoredCast(number, str(rule), _read_roles(roles)) for number, rule, roles in rows]
+    if len({len(cast.roles) for cast in casts}) > 1:
+        raise sqlite3.DatabaseError(f"not every match of {game} has {len(casts[0].roles)} players")
+    return casts
+
+
+def _read_roles(text: str) -> tuple[str | None, ...]:
+    try:
+        roles = parse_json(text)
+    except (ValueError, TypeError):
+        roles = None
+    if not (isinstance(roles, list) and roles and all(role is None or isinstance(role, str) for role in roles)):
+        raise sqlite3.DatabaseError(f"{str(text)[:40]!r} is no list of roles")
+    return tuple(roles)
 
 
 def to_batch(**columns: Sequence[float] | Sequence[Sequence[float]]) -> Batch:
@@ -63,7 +78,10 @@ def to_batch(**columns: Sequence[float] | Sequence[Sequence[float]]) -> Batch:
 
 
 def read_indices(database: sqlite3.Connection) -> Ints:
-    """Return the index of every match of the file, in the order in which they were added."""
+    """Return the index of every match of the file, in the order in which they were added.
+
+    Raises sqlite3.DatabaseError for a file that contradicts itself, as all that reads here.
+    """
     return _joined([row[0] for row in database.execute("SELECT numbers FROM batches ORDER BY id")], "numbers")
 
 
@@ -73,16 +91,19 @@ def largest_id(column: bytes, name: str) -> int:
 
 
 def read_columns(database: sqlite3.Connection, game: str, iteration: int | None = None) -> Columns:
-    """Read a game's matches, of one iteration or of all. Raises ValueError for a file that contradicts itself."""
+    """Read a game's matches, of one iteration or of all."""
     casts = read_casts(database, game)
     numbers, deals, ids, returns = _read(database, game, ("numbers", "deals", "players", "returns"), iteration)
     seats = len(casts[0].roles) if casts else 1
     if not len(ids) == len(returns) == len(deals) * seats == len(numbers) * seats:
-        raise ValueError(f"not every match of {game} has {seats} players and returns")
+        raise sqlite3.DatabaseError(f"not every match of {game} has {seats} players and returns")
+    if not np.isfinite(returns).all():
+        raise sqlite3.DatabaseError(f"not every return of {game} is finite")
     names = dict(database.execute("SELECT id, name FROM players"))
-    present = np.flatnonzero(np.bincount(ids)).tolist()
-    if not set(present) <= set(names):
-        raise ValueError(f"not every player of {game} has a name")
+    known = ids.min(initial=0) >= 0 and ids.max(initial=0) <= MOST_PLAYERS
+    present = np.flatnonzero(np.bincount(ids)).tolist() if known else []
+    if not (known and set(present) <= set(names)):
+        raise sqlite3.DatabaseError(f"not every player of {game} has a name")
     by_name = sorted(present, key=lambda player: str(names[player]))
     index = np.zeros(max(present, default=0) + 1, np.int64)
     index[by_name] = np.arange(len(by_name))
@@ -97,9 +118,15 @@ def read_origins(database: sqlite3.Connection, game: str, iteration: int | None 
     casts = read_casts(database, game)
     numbers, ids = _read(database, game, ("numbers", "casts"), iteration)
     sizes = _rows(database, game, ("iteration", "matches"), iteration)
+    whole = all(isinstance(value, int) for size in sizes for value in size) and all(n >= 0 for _, n in sizes)
+    if not (whole and len(numbers) == len(ids) == sum(n for _, n in sizes)):
+        raise sqlite3.DatabaseError(f"not every match of {game} has an iteration and a cast")
     when = np.repeat(*np.array(sizes, np.int64).reshape(-1, 2).T)
+    known = np.array([cast.id for cast in casts], np.int64)
+    if not np.isin(ids, known).all():
+        raise sqlite3.DatabaseError(f"a match of {game} has a cast that is not there")
     order = np.argsort(numbers, kind="stable")
-    return Origins(numbers[order], when[order], np.searchsorted([cast.id for cast in casts], ids[order]), casts)
+    return Origins(numbers[order], when[order], np.searchsorted(known, ids[order]), casts)
 
 
 def usual_roles(origins: Origins) -> tuple[str, ...]:
@@ -131,4 +158,7 @@ def _rows(database: sqlite3.Connection, game: str, names: Sequence[str], iterati
 
 def _joined(parts: Sequence[bytes], name: str) -> NDArray[Any]:
     """Return the stored parts of one column as one array."""
-    return np.frombuffer(b"".join(parts), _TYPES[name])
+    try:
+        return np.frombuffer(b"".join(parts), _TYPES[name])
+    except (ValueError, TypeError):
+        raise sqlite3.DatabaseError(f"a column of {name} is cut short") from None

@@ -147,8 +147,10 @@ class MatchStore(SqliteFile):
         A player that is named twice has two seats. A seat without a turn has its role in other matches.
         """
         with self._transaction():
-            columns = self._read(game) if iteration is None else read_columns(self._db, game, iteration)
+            columns = self._read(game, iteration)
             origins = read_origins(self._db, game, iteration)
+        if not len(origins.indices):
+            return
         usual = usual_roles(origins)
         roles = [
             tuple(spoken or usual_role for spoken, usual_role in zip(cast.roles, usual, strict=True))
@@ -227,15 +229,15 @@ class MatchStore(SqliteFile):
             return version, set(read_indices(self._db).tolist())
         return self._indices
 
-    def _read(self, game: str) -> Columns:
-        """Return a game's matches, cached while the file does not change."""
+    def _read(self, game: str, iteration: int | None = None) -> Columns:
+        """Return a game's matches, of one iteration or of all; all are cached while the file does not change."""
         state = (self._number("PRAGMA data_version"), self._db.total_changes)
-        if game not in self._columns or self._columns[game][0] != state:
-            try:
-                self._columns[game] = state, read_columns(self._db, game)
-            except ValueError as error:
-                raise sqlite3.DatabaseError(str(error)) from error
-        return self._columns[game][1]
+        if iteration is None and game in self._columns and self._columns[game][0] == state:
+            return self._columns[game][1]
+        columns = read_columns(self._db, game, iteration)
+        if iteration is None:
+            self._columns[game] = state, columns
+        return columns
 
 
 def _seats_all(columns: Columns, players: Sequence[str]) -> np.ndarray:

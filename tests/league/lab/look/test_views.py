@@ -71,6 +71,10 @@ def test_a_match_is_what_the_run_kept(run, made_run):
     assert tuple(match["returns"]) == sample.episode.returns
     with pytest.raises(UsageError, match="kept no match 999999"):
         view(run, "match", {"at": at, "index": "999999"})
+    for number in ("", "1e3", "9" * 19, "٣"):  # SQLite's numbers have 64 bits
+        with pytest.raises(UsageError, match="give a whole number of at most 18 digits"):
+            view(run, "results", {"at": number})
+    assert view(run, "results", {"at": "-1"})["total"] == 0
     with pytest.raises(UsageError, match="has no submatch '3'"):
         view(run, "match", {"at": at, "index": index, "path": "3"})
 

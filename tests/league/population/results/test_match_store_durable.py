@@ -1,8 +1,10 @@
 """The match store is hard to break: interrupts, damaged files, and readers beside a writer."""
 
 import itertools
+import math
 import multiprocessing
 import sqlite3
+import struct
 import sys
 
 import pytest
@@ -99,3 +101,63 @@ def test_two_readers_see_whole_batches_while_another_process_writes(tmp_path):
         assert writer.exitcode == 0
         assert seen == sorted(seen)
         assert first.count(GAME) == second.cells(GAME).n.sum() == 10 * batches_of_ten
+
+
+def packed(kind, *values):
+    return struct.pack(f"<{len(values)}{kind}", *values)
+
+
+HOSTILE = {  # by table and column: what it may not hold
+    "batches.matches": (-1, 10**15, "many", 1.5, b"x"),
+    "batches.iteration": ("x", 1.5),
+    "batches.numbers": (b"abc", "text", 7, packed("q", 0)),
+    "batches.casts": (b"", b"abc", "text", packed("i", *[99] * 6), packed("i", *[-1] * 6), packed("i", 1)),
+    "batches.deals": (b"", b"abc", "text"),
+    "batches.players": (b"", b"abc", *(packed("i", *[player] * 12) for player in (-1, 99, 2**31 - 1))),
+    "batches.returns": (b"", *(packed("d", *[gain] * 12) for gain in (math.nan, math.inf))),
+    "casts.roles": ("", "{}", "[]", "[1,2]", '["a"]', "null", "[" * 20000, '"ab"', '[["a"],{}]', "1" * 5000),
+    "casts.game": ("another",),
+}
+READS = {
+    "cells": lambda store: store.cells(GAME),
+    "pairs": lambda store: store.pairs(GAME),
+    "matches": lambda store: list(store.matches(GAME)),
+    "an iteration's": lambda store: list(store.matches(GAME, iteration=0)),
+    "roles": lambda store: store.roles(GAME),
+    "results": lambda store: list(store.results()),
+    "indices": lambda store: store.indices(),
+    "add": lambda store: store.add([episode(50, ("a", "z"), (1.0, -1.0))], 3),
+}
+
+
+@pytest.mark.parametrize("place", HOSTILE)
+def test_a_strangers_file_that_contradicts_itself_is_damaged_whatever_reads_it_first(place, tmp_path):
+    """Nothing that it claims is believed for size: an id of a player of 2^31 asked for 16 GiB."""
+    table, column = place.split(".")
+    path = tmp_path / "results.sqlite"
+    with MatchStore(path) as store:
+        store.add([episode(i, ("a", "b"), (1.0, -1.0)) for i in range(6)], 0)
+        store.add([episode(i, ("b", "c"), (2.0, -2.0)) for i in range(6, 10)], 1)
+    sound = path.read_bytes()
+    for value in HOSTILE[place]:
+        path.write_bytes(sound)
+        with sqlite3.connect(path) as torn:
+            torn.execute(f"UPDATE {table} SET {column} = ? WHERE id = 1", (value,))
+        torn.close()
+        hostile, refusals = path.read_bytes(), []
+        for read in READS.values():
+            path.write_bytes(hostile)
+            with MatchStore(path) as store:
+                try:
+                    read(store)
+                except UsageError as error:
+                    refusals.append(str(error))
+        assert refusals, f"nobody refuses {value!r:.40}"
+        assert all("is damaged" in refusal for refusal in refusals)
+
+
+def test_an_iteration_without_matches_has_none(tmp_path):
+    with MatchStore(tmp_path / "results.sqlite") as store:
+        store.add([episode(0, ("a", "b"), (1.0, -1.0))], 1)
+        assert [list(store.matches(GAME, iteration=at)) for at in (0, 2)] == [[], []]
+        assert [match.index for match in store.matches(GAME, iteration=1)] == [0]
