@@ -21,7 +21,7 @@ def tree(run: RunFiles, _: Mapping[str, str]) -> dict[str, Any]:
 def one_snapshot(run: RunFiles, query: Mapping[str, str]) -> dict[str, Any]:
     """Return snapshot ``id`` with its children, its weight in the mixture, and the settings of its policy."""
     snapshot = run.snapshot(query.get("id", ""))
-    mixtures = run.json("mixtures.json") or {}
+    mixtures = run.published("mixtures.json", lambda published: published.mixtures) or {}
     return {
         **_card(snapshot, _ratings(run)),
         "games": list(run.toml.get("games", {})),
@@ -47,6 +47,6 @@ def _card(snapshot: Snapshot, ratings: Mapping[str, Mapping[str, list[float]]]) 
 
 def _ratings(run: RunFiles) -> Mapping[str, Mapping[str, list[float]]]:
     """Return each player's rating and its standard deviation, by game."""
-    stored = run.json("ratings.json") or {}
-    ratings: Mapping[str, Mapping[str, list[float]]] = stored.get("ratings", {})
+    stored = run.published("ratings.json", lambda published: published.ratings.to_json()) or {"ratings": {}}
+    ratings: Mapping[str, Mapping[str, list[float]]] = stored["ratings"]
     return ratings

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from games.common.errors import UsageError, unknown_name
-from games.common.files import read_json, read_toml
+from games.common.files import read_toml
 from league.population.storage.sampled_matches import EPISODES_FOLDER, SampledMatch, load_samples, sample_files
 from league.training.board.metrics_log import METRICS_FILE
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from league.config.context import RunContext
     from league.lab.look.scoring import SnapshotWeights
     from league.population.storage.population import Snapshot
+    from league.population.storage.run_dir import Run
 
 SNAPSHOTS = "population"  # of a run
 MOST_FILES = 8  # of kept matches that are held whole
@@ -98,10 +99,12 @@ class RunFiles:
             raise unknown_name("snapshot", identity, by_id)
         return by_id[identity]
 
-    def json(self, name: str) -> Any:
-        """Return the content of a file that the run replaces as a whole; None if there is none yet."""
+    def published(self, name: str, read: Callable[[Run], Content]) -> Content | None:
+        """Return what is read of a file that the run replaces as a whole; None if there is none yet."""
+        from league.population.storage.run_dir import Run
+
         path = self.path / name
-        return self.of_file("json", path, lambda: read_json(path)) if path.is_file() else None
+        return self.of_file("published", path, lambda: read(Run(self.path))) if path.is_file() else None
 
     def sample_files(self) -> list[Path]:
         """Return the files of kept matches, the oldest first."""

@@ -103,7 +103,7 @@ def _box(lines: Sequence[Line], y_range: tuple[float, float] | None, more: Seque
     if high - low < 1e-9 * max(abs(high), 1.0):
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     room = 0.0 if y_range else 0.04 * (high - low)
-    return Box(min(xs), max(max(xs), min(xs) + 1.0), low - room, high + room)
+    return Box(min(xs), max(max(xs), min(xs) + max(1.0, 1e-9 * abs(min(xs)))), low - room, high + room)
 
 
 def _axes(box: Box) -> Markup:

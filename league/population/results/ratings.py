@@ -122,14 +122,15 @@ class Ratings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the ratings from the data of ``to_json``; older data has no roles."""
+        """Return the ratings from the data of ``to_json``; older data has no roles.
+
+        Raises ValueError, TypeError, KeyError or AttributeError for other data.
+        """
         ratings = cls(data["anchors"])
         for game, players in data["ratings"].items():
-            ratings._ratings[game] = {player: (mu, sigma) for player, (mu, sigma) in players.items()}
+            ratings._ratings[game] = _skills(players)
         for game, roles in data.get("roles", {}).items():
-            ratings._roles[game] = {
-                role: {player: (mu, sigma) for player, (mu, sigma) in skills.items()} for role, skills in roles.items()
-            }
+            ratings._roles[game] = {role: _skills(skills) for role, skills in roles.items()}
         return ratings
 
     def _rate(self, game: str, matches: Sequence[Episode]) -> None:
@@ -146,6 +147,14 @@ class Ratings:
         before = [skills.get(role, {}).get(player, (MU, SIGMA)) for player, role in returns]
         for (player, role), skill in zip(returns, _rate(before, list(returns.values())), strict=True):
             skills.setdefault(role, {})[player] = skill
+
+
+def _skills(data: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return players' μ and σ. Raises ValueError for what is not two finite numbers, the second not negative."""
+    skills = {player: (float(mu), float(sigma)) for player, (mu, sigma) in data.items()}
+    if not all(math.isfinite(mu) and 0.0 <= sigma < math.inf for mu, sigma in skills.values()):
+        raise ValueError("a rating is not finite, or has a negative standard deviation")
+    return skills
 
 
 def _grouped(

@@ -71,6 +71,12 @@ class Run:
         with self._read("ratings.json") as data:
             return Ratings.from_json(data)
 
+    @cached_property
+    def mixtures(self) -> dict[str, list[dict[str, float]]]:
+        """The weights of snapshots in the mixture by game and seat. Raises UsageError while there are none."""
+        with self._read("mixtures.json") as data:
+            return _mixtures(data)
+
     def members(self, which: str, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
         """Return a policy's snapshots, with weights that sum to one, that play in a seat of a game.
 
@@ -90,9 +96,9 @@ class Run:
 
     def _mixture(self, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
         """Return the run's meta-strategy: computed with the newest snapshot, or by age in games without one."""
-        with self._read("mixtures.json") as mixtures:
-            if (weights := mixtures.get(game)) is not None:
-                drawn = [(identity, float(weight)) for identity, weight in weights[seat].items() if weight > 0.0]
+        with self._read("mixtures.json") as data:
+            if (weights := _mixtures(data).get(game)) is not None:
+                drawn = [(identity, weight) for identity, weight in weights[seat].items() if weight > 0.0]
                 return [(self.population.get(identity), weight) for identity, weight in drawn]
         rule, snapshots = self.config.evaluation.mixture, self.population.all(policy)
         snapshots = snapshots or [self.population.newest(policy)]
@@ -119,8 +125,16 @@ class Run:
             raise
         except OSError as error:
             raise DamagedFile(path, f"it cannot be read: {error.strerror}", remedy) from error
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
             raise DamagedFile(path, f"{type(error).__name__}: {error}", remedy) from error
+
+
+def _mixtures(data: Any) -> dict[str, list[dict[str, float]]]:
+    """Return the weights of snapshots by game and seat. Raises ValueError, TypeError or AttributeError for others."""
+    return {
+        game: [{identity: float(weight) for identity, weight in seat.items()} for seat in seats]
+        for game, seats in data.items()
+    }
 
 
 def check_unused(run_dir: Path) -> None:

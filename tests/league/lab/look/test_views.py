@@ -4,6 +4,7 @@ import http.client
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,12 @@ def test_an_adapter_without_a_base_has_numbers_for_tokens(tmp_path):
     (tmp_path / "adapter_config.json").write_text("no json")
     assert _folder(tmp_path) == tmp_path
     assert _text(None, 7) == "#7"
+
+
+@pytest.mark.parametrize("name", ["ratings.json", "mixtures.json"])
+@pytest.mark.parametrize("content", ["5", "[]", "{", '{"ratings": 5}', '{"toy": [5]}', "[" * 10**5, '"\\ud800"'])
+def test_a_damaged_file_is_named(made_run, tmp_path, name, content):
+    run = shutil.copytree(made_run, tmp_path / "run")
+    (run / name).write_text(content)
+    with pytest.raises(UsageError, match=rf"{name} is damaged"):
+        view(RunFiles(run, "run"), "snapshot", {"id": "main-000040"})

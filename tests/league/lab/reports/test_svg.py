@@ -46,3 +46,9 @@ def test_names_are_escaped():
 @pytest.mark.parametrize("values", [[1.0], [0.0, 0.0], [5e5, 5e5], [-1e-12, 1e-12], [1e300, -1e300]])
 def test_any_finite_values_can_be_drawn(values):
     assert "nan" not in line_chart([Line("a", list(range(len(values))), values)], "t")
+
+
+def test_one_point_far_away_is_drawn():
+    """Beside 1e30 an iteration more is none."""
+    svg = line_chart([Line("a", [10**30], [1.0])], "t")
+    assert 'cx="44.0" cy="78.0"' in svg

@@ -215,3 +215,13 @@ def test_ratings_of_before_there_were_roles_are_read() -> None:
     assert ratings.roles("toy") == []
     ratings.update([episode(0, ("a", "random"), (1.0, -1.0))])
     assert ratings.roles("toy") == ["seat 0", "seat 1"]
+
+
+@pytest.mark.parametrize(
+    "skill", [None, [], [25.0], [25.0, 8.0, 1.0], ["x", 1.0], [math.nan, 1.0], [1.0, math.inf], [25.0, -1.0], [[], 1.0]]
+)
+def test_what_is_no_rating_is_refused(skill) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        Ratings.from_json({"anchors": [], "ratings": {"toy": {"a": skill}}})
+    with pytest.raises((ValueError, TypeError)):
+        Ratings.from_json({"anchors": [], "ratings": {}, "roles": {"toy": {"first": {"a": skill}}}})
