@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from arena.records import Episode, MatchRequest
 from arena.scheduler import IN_FLIGHT, play
 from games.common.errors import UsageError
-from games.common.files import atomic_write, is_leftover, remove_leftovers
+from games.common.files import atomic_write, is_leftover, read_json, remove_leftovers
 from games.registry import make_game
 from league.config.suite import Suite
 from league.lab.comparisons.pairings import Contest, contest_of, pairings
@@ -215,7 +215,7 @@ def _check_folder(folder: Path, record: dict[str, Any]) -> None:
     plan = folder / PLAN_FILE
     if plan.exists():
         try:
-            same = json.loads(plan.read_text(encoding="utf-8")) == json.loads(json.dumps(record))
+            same = read_json(plan) == json.loads(json.dumps(record))
         except ValueError as error:
             raise UsageError(f"{plan} is damaged ({error}). Restore it from a copy.") from error
         if not same:

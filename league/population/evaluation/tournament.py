@@ -14,14 +14,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
+
+from pydantic import BaseModel, Field
 
 from arena.records import Episode, MatchRequest
 from arena.scheduler import IN_FLIGHT, play
 from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import atomic_write, is_leftover, read_json, remove_leftovers
+from games.common.section import Positive
 from games.common.seeds import derive_seed
+from games.common.validation import validated
 from games.registry import make_game
 from games.spec import GameSpec
 from league.population.evaluation.head_to_head import schedule, seatings
@@ -49,6 +53,23 @@ class TournamentPlan(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
         return {**self._asdict(), "settings": self.settings.given()}
+
+
+_Members = Annotated[list[tuple[str, float]], Field(min_length=1)]  # of a player in a seat, with their weights
+
+
+class _Record(BaseModel):
+    """What a tournament's folder says of it, which may be a stranger's."""
+
+    format: str
+    version: int
+    game: str
+    players: tuple[str, ...]
+    matches: Positive
+    seed: int
+    settings: PlayerSettings
+    plugins: list[str]
+    stands_for: dict[str, Annotated[list[_Members], Field(min_length=1)]]
 
 
 class Tournament:
@@ -192,14 +213,8 @@ def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore
 
 def load_plan(folder: Path) -> TournamentPlan:
     """Return the plan of the tournament in a folder. Raises UsageError if there is none, or it is damaged."""
-    record = _read_record(folder)
-    return TournamentPlan(
-        record["game"],
-        tuple(record["players"]),
-        record["matches"],
-        record["seed"],
-        PlayerSettings(**record["settings"]),
-    )
+    record = _Record.model_validate(_read_record(folder))
+    return TournamentPlan(record.game, record.players, record.matches, record.seed, record.settings)
 
 
 def _check_folder(folder: Path, record: dict[str, Any]) -> None:
@@ -218,10 +233,11 @@ def _check_folder(folder: Path, record: dict[str, Any]) -> None:
                 f"league tournament --resume --run-dir {shlex.quote(str(folder))}{plugins.as_options()}"
             )
     for name, members in record["stands_for"].items():
-        if stored["stands_for"][name] != members:
+        before = stored["stands_for"].get(name)
+        if before != members:
             raise UsageError(
                 f"{name} is no longer the player that it was when the tournament in {folder} began: it was "
-                f"{_likeliest(stored['stands_for'][name])}, and is now {_likeliest(members)}. Start a new one with "
+                f"{_likeliest(before) if before else 'nobody'}, and is now {_likeliest(members)}. Start a new one with "
                 "another --run-dir; a snapshot named as RUN@SNAPSHOT never changes."
             )
 
@@ -243,6 +259,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path} is not a tournament's, or one of another version: it should hold {', '.join(sorted(keys))}."
         )
+    validated(_Record, record, f"{path} is damaged")
     return record
 
 

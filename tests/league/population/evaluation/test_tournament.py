@@ -191,6 +191,30 @@ def test_a_name_that_stands_for_another_player_by_now_is_refused(tmp_path, capsy
     assert "is not a tournament's" in refusal(capsys, *words(KUHN, folder))
 
 
+def test_a_strangers_plan_is_checked_field_by_field(tmp_path, capsys):
+    folder = tmp_path / "t"
+    played(KUHN, folder).close()
+    sound = json.loads((folder / PLAN_FILE).read_text())
+    hostile = {
+        "game": (None, 5, [], {}),
+        "players": (None, 5, [[]], [None, "random"], {"random": 1}),
+        "matches": (None, "many", 0, -1, 10**30, []),
+        "seed": (None, "x", []),
+        "settings": (None, 5, {"no_such": 1}, {"temperature": "hot"}, {"top_k": [1]}),
+        "plugins": (None, [5]),
+        "stands_for": (None, 5, {"random": None}, {"random": []}, {"random": [[]]}, {"random": [[["random"]]]}),
+    }
+    for key, values in hostile.items():
+        for value in values:
+            (folder / PLAN_FILE).write_text(json.dumps(sound | {key: value}))
+            for command in (("standings", folder), ("tournament", "--resume", "--run-dir", folder)):
+                message = refusal(capsys, *command)
+                assert f"{PLAN_FILE} is damaged: " in message, (key, value)
+                assert key in message, (key, value)
+    (folder / PLAN_FILE).write_text(json.dumps(sound | {"stands_for": {}}))
+    assert "it was nobody" in refusal(capsys, "tournament", "--resume", "--run-dir", folder)
+
+
 def test_a_folder_in_use_is_refused(tmp_path, capsys):
     with run_lock(tmp_path / "t"):
         assert f"in use by process {os.getpid()}" in refusal(capsys, *words(KUHN, tmp_path / "t"))
