@@ -79,8 +79,8 @@ ROWS: dict[str, list[Row]] = {
         Row("seconds", "time from an empty directory to the end", "{:,.0f} s", 25 * 60),
         _PROCESSOR,
         Row("peak_memory_gb", "peak memory", "{:.2f} GB", 4),
-        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main", "{:.3f}", 0.10),
-        Row("kuhn_mixture_exploitability", "Kuhn poker: exploitability of the mixture", "{:.3f}", 0.06),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main", "{:.3f}", 0.05),
+        Row("kuhn_mixture_exploitability", "Kuhn poker: exploitability of the mixture", "{:.3f}", 0.05),
         Row(
             "tic_tac_toe_score",
             "tic-tac-toe: score against random, 100 matches",
