@@ -86,10 +86,9 @@ def points(curve: LoggedCurve) -> dict[str, list[float]]:
 def whole(query: Mapping[str, str], name: str) -> int:
     """Return a number of the query. Raises UsageError where it is missing or no whole number."""
     text = query.get(name, "")
-    number = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
-    if number is None:
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):  # SQLite's numbers have 64 bits
         raise UsageError(f"{name}={text!r}: give a whole number of at most 18 digits.")
-    return number
+    return int(text)
 
 
 def _chart(name: str, lines: Mapping[str, str]) -> dict[str, Any]:
