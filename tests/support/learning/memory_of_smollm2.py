@@ -31,18 +31,21 @@ def status(key: str) -> int:
 
 
 def peak_of(work, before: int) -> int:
-    """Return the peak memory during a piece of work, above what there was before."""
+    """Return the peak memory during a piece of work, above what there was before; pages of files do not count.
+
+    A system short of memory takes these away and reads them again, so they come and go with what others do.
+    """
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     work()
-    return status("VmHWM") - before
+    return status("VmHWM") - status("RssFile") - before
 
 
 def update(kind: str, tokens: int) -> dict[str, float]:
     """Measure a second update, when moments exist; an update of a tiny model before it loads what libraries need."""
     _step(TINY, kind, tokens)()
     gc.collect()
-    before = status("VmRSS")
+    before = status("RssAnon")
     step = _step(SMOLLM2, kind, tokens)
     step()
     return {"bytes": peak_of(step, before), **LARGEST}
@@ -68,7 +71,7 @@ def play() -> dict[str, float]:
     """Measure replies in flight."""
     _writing(TINY)()
     gc.collect()
-    before = status("VmRSS")
+    before = status("RssAnon")
     write = _writing(SMOLLM2)
     return {"bytes": peak_of(write, before), "replies": REPLIES, "tokens": PROMPT + REPLY, "pass": BATCH}
 
