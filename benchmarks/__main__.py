@@ -104,7 +104,8 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("flow-use", "flow-time"), "benchmarks.studies.flow")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
     | dict.fromkeys(
-        ("partners", "partners-newest", "partners-half", "partners-hanabi"), "benchmarks.studies.cooperation.partners"
+        ("partners", "partners-newest", "partners-half", "partners-exact", "partners-hanabi"),
+        "benchmarks.studies.cooperation.partners",
     )
     | {"predictions": "benchmarks.studies.cooperation.predictions"}
     | {"strangers": "benchmarks.studies.cooperation.strangers"}

@@ -44,5 +44,10 @@ def test_the_strangers_of_all_conditions_are_held_out_and_only_whom_policies_mee
     [half] = conditions("partners-half").values()
     assert half.exploiters.together == 0.5
     assert half.model_copy(update={"exploiters": newest.exploiters}) == newest
+    [exact] = conditions("partners-exact").values()
+    alike = ("games", "credit", "values", "objective")
+    assert all(getattr(exact, name) == value for name, value in newest if name not in alike)
+    assert exact.games[LEWIS].entropy_end == newest.games[LEWIS].entropy_end
+    assert (exact.values.estimator, exact.values.exact.all_replies) == ("exact", True)
     before, after = conditions("partners-hanabi").values()
     assert before.model_copy(update={"games": after.games}) == after

@@ -7,8 +7,9 @@ condition one of three partners, who are trained too, is held out. The score of 
 snapshot earns with that stranger as a share of what it earns with itself; "between seeds" is what it earns with the
 newest ones of the condition's other seeds. In `partners-newest` all meet each other's newest snapshots alone, and
 exploration is paid for longer; in `partners-half` each partner also plays half of its matches with itself, in place of
-a fifth. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration is
-paid for. Figures are exact. With --keep, an interrupted study continues, and further seeds join it.
+a fifth; in `partners-exact` every legal reply is credited by what it is worth, counted out, in an eighth of the
+matches. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration is paid for. Figures are exact. With
+--keep, an interrupted study continues, and further seeds join it.
 """
 
 from __future__ import annotations
@@ -67,6 +68,16 @@ HALF = {  # of `partners-half`: settings
         "exploiters.together=0.5",
     ),
 }
+EXACT = {  # of `partners-exact`: settings
+    "partners who meet each other's newest, all replies credited exactly": (
+        *next(iter(NEWEST.values())),
+        "credit.rule=contribution",
+        "values.estimator=exact",
+        "values.exact.all_replies=true",
+        "objective.normalisation=prompt_mean",
+        f"games.'{LEWIS}'.matches=128",
+    ),
+}
 CARDS = """
 iterations = 120
 objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 2.0 }
@@ -91,12 +102,14 @@ STUDIES: dict[
     "partners": (CONDITIONS, SIGNALS),
     "partners-newest": (NEWEST, SIGNALS),
     "partners-half": (HALF, SIGNALS),
+    "partners-exact": (EXACT, SIGNALS),
     "partners-hanabi": (EXPLORING, CARDS),
 }
 COLUMNS = {
     "partners": WITH_STRANGERS,
     "partners-newest": WITH_STRANGERS,
     "partners-half": WITH_STRANGERS,
+    "partners-exact": WITH_STRANGERS,
     "partners-hanabi": {"share": "share of seeds above 9.5"},
 }
 WANTED = 0.9  # mean return with strangers
