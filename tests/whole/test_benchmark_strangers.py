@@ -8,6 +8,7 @@ from benchmarks.studies.cooperation import strangers
 from benchmarks.studies.cooperation.conventions import CONVENTIONS, Convention, Foresees
 from benchmarks.studies.cooperation.strangers import (
     COLUMNS,
+    FOUR,
     GAME,
     ITERATIONS,
     LENGTH,
@@ -76,15 +77,21 @@ def test_a_round_pays_left_what_left_beside_each_convention_earns(monkeypatch):
 
 
 def test_the_same_partners_are_met_as_they_grow_or_as_they_ended(tmp_path):
-    self_play, growing = grown().values()
+    self_play, growing, newest = grown().values()
     for name in (*PARTNERS, STRANGER):
-        (tmp_path / "population" / f"{name}-{ITERATIONS:06d}").mkdir(parents=True)
-    still = static(tmp_path)
-    sources = {still.model_of(name).source for name in PARTNERS}
+        for stage in (10, 20, 30, 40):
+            (tmp_path / "population" / f"{name}-{stage:06d}").mkdir(parents=True)
+    still, stages = static(tmp_path), static(tmp_path, FOUR)
+    sources = {still.model_of(f"{name}{ITERATIONS}").source for name in PARTNERS}
     assert sources == {str(tmp_path / "population" / f"{name}-{ITERATIONS:06d}") for name in PARTNERS}
-    assert all(still.policy(name).frozen and not growing.policy(name).frozen for name in PARTNERS)
+    met = {stages.model_of(name).source for name in stages.policies if name != "main"}
+    assert met == {str(tmp_path / "population" / f"{n}-0000{stage}") for n in PARTNERS for stage in (10, 20, 30, 40)}
+    assert all(still.policy(f"{name}{ITERATIONS}").frozen and not growing.policy(name).frozen for name in PARTNERS)
     assert growing.policy(STRANGER).held_out
-    assert STRANGER not in still.policies
+    assert not any(name.startswith(STRANGER) for name in {**still.policies, **stages.policies})
+    assert stages.model_copy(update={"policies": still.policies}) == still
+    assert newest.matchmaking.keep == 1
+    assert newest.model_copy(update={"matchmaking": growing.matchmaking}) == growing
     assert growing.matchmaking == still.matchmaking
     assert growing.exploiters.together == 0.0, "each alone"
     each = int(growing.games[GAME].matches * growing.exploiters.share)

@@ -6,6 +6,7 @@ Nine rounds of OpenSpiel's `matrix_coordination`: both choose left or right at o
 alike pays 1; both see all rounds so far. A pocket model learns in as many matches with itself; with five partners who
 learn beside it, each alone, at all stages of their training (a growing population: fictitious co-play, arXiv
 2110.08176; arXiv 2110.14241); or with the last snapshots of these same partners, which never change (a static one).
+What makes the difference: growing partners of whom only the newest snapshots are met, and static ones at four stages.
 Then it meets strangers: the sixth partner of each seed's growing run, whom nobody has met, and eight scripted
 conventions (`benchmarks.studies.cooperation.conventions`), beside the exact Bayesian of these. A turn's return is
 what that round pays.
@@ -53,6 +54,8 @@ snapshot_every = 5
 PAYS = 'games."{game}" = {{ matches = {matches}, entropy = 0.1, entropy_end = 0.01 }}\n'
 WITH_PARTNERS = "matchmaking = { self_play = 0.0, fictitious = 0.0, partners = 1.0, opponents = 5 }\n"
 SELF_PLAY, GROWING, STATIC, BAYES = "self-play", "growing partners", "static partners", "exact Bayesian of the eight"
+NEWEST, STAGES = "growing partners, the newest alone", "static partners at four stages"
+FOUR = range(ITERATIONS // 4, ITERATIONS + 1, ITERATIONS // 4)
 LEARNED, SCRIPTED = "five learned strangers, the sixth partner of each seed", "eight conventions"
 MET = "its seed's five partners, whom both populations have met"
 COLUMNS = {str(number): f"after {number}" for number in ROUNDS} | {"changes": "after a miss it changes"}
@@ -64,24 +67,23 @@ def grown() -> dict[str, RunConfig]:
     partners = "".join(f'{name} = {{ league_role = "partner" }}\n' for name in PARTNERS)
     partners += f'{STRANGER} = {{ league_role = "partner", held_out = true }}\n'
     beside = f"exploiters.share = {(EACH + 0.5) / ALL}\n[policies]\n{partners}"
+    growing = COMMON + PAYS.format(game=GAME, matches=ALL) + WITH_PARTNERS + beside
     return {
         "self-play": load_settings(COMMON + PAYS.format(game=GAME, matches=OWN) + by_itself),
-        "growing": load_settings(COMMON + PAYS.format(game=GAME, matches=ALL) + WITH_PARTNERS + beside),
+        "growing": load_settings(growing),
+        "newest": load_settings(growing, ("matchmaking.keep=1",)),
     }
 
 
-def static(growing: Path) -> RunConfig:
-    """Return the configuration of a run beside the last snapshots of a run's partners, who never change."""
+def static(growing: Path, stages: Sequence[int] = (ITERATIONS,)) -> RunConfig:
+    """Return the configuration of a run beside snapshots of a run's partners, of these iterations, who never change."""
     partners = "".join(
-        f'{name} = {{ league_role = "partner", frozen = true, model = {{ source = "{last(growing, name)}" }} }}\n'
+        f'{name}{stage} = {{ league_role = "partner", frozen = true, model = {{ source = "{folder}" }} }}\n'
         for name in PARTNERS
+        for stage in stages
+        for folder in [growing.resolve() / "population" / f"{name}-{stage:06d}"]
     )
     return load_settings(COMMON + PAYS.format(game=GAME, matches=OWN) + WITH_PARTNERS + "[policies]\n" + partners)
-
-
-def last(run: Path, policy: str) -> Path:
-    """Return the folder of a policy's last snapshot."""
-    return run.resolve() / "population" / f"{policy}-{ITERATIONS:06d}"
 
 
 def changes_after_a_miss(episode: Episode, seat: int) -> list[bool]:
@@ -145,10 +147,13 @@ def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) ->
     """Train all runs that are not in ``keep`` yet and measure them; return two tables."""
     runs = sweep(grown(), seeds, keep / "grown", workers=workers)
     growing = [Path(runs["growing", seed].run.path) for seed in seeds]
-    mains = {SELF_PLAY: [Path(runs["self-play", seed].run.path) for seed in seeds], GROWING: growing, STATIC: []}
+    mains = {SELF_PLAY: [Path(runs["self-play", seed].run.path) for seed in seeds], GROWING: growing}
+    mains |= {NEWEST: [Path(runs["newest", seed].run.path) for seed in seeds], STATIC: [], STAGES: []}
     for seed, its in zip(seeds, growing, strict=True):
-        swept = sweep({"static": static(its)}, [seed], keep / f"static-{seed}", workers=workers)
-        mains[STATIC].append(Path(swept["static", seed].run.path))
+        configs = {STATIC: static(its), STAGES: static(its, FOUR)}
+        swept = sweep(configs, [seed], keep / f"static-{seed}", workers=workers)
+        for name in configs:
+            mains[name].append(Path(swept[name, seed].run.path))
     return {"study": study, "seeds_used": list(seeds), "tables": measure(mains, growing, seeds)}
 
 
