@@ -37,7 +37,7 @@ def measured(*words, allocator=GIVES_BACK):
     ],
 )
 def test_a_learner_takes_the_memory_that_is_predicted(kind, rank):
-    """Where all weights are trained, gradients and what layers keep are not all alive at once, but a heap keeps both."""
+    """Where all weights are trained, gradients and what layers keep are not alive at once, but a heap keeps both."""
     found = measured(kind, 512, allocator={} if kind == "full" else GIVES_BACK)
     kept = kind == "checkpointed"
     one = pass_bytes(
