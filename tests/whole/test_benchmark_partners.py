@@ -47,7 +47,9 @@ def test_the_strangers_of_all_conditions_are_held_out_and_only_whom_policies_mee
     [exact] = conditions("partners-exact").values()
     alike = ("games", "credit", "values", "objective")
     assert all(getattr(exact, name) == value for name, value in newest if name not in alike)
-    assert exact.games[LEWIS].entropy_end == newest.games[LEWIS].entropy_end
     assert (exact.values.estimator, exact.values.exact.all_replies) == ("exact", True)
+    assert exact.credit == newest.credit.model_copy(update={"rule": "contribution"})
+    assert exact.objective == newest.objective.model_copy(update={"normalisation": "prompt_mean"})
+    assert exact.games[LEWIS] == newest.games[LEWIS].model_copy(update={"matches": newest.games[LEWIS].matches // 8})
     before, after = conditions("partners-hanabi").values()
     assert before.model_copy(update={"games": after.games}) == after

@@ -8,7 +8,7 @@ from benchmarks.studies.cooperation import strangers
 from benchmarks.studies.cooperation.conventions import CONVENTIONS, Convention, Foresees
 from benchmarks.studies.cooperation.strangers import (
     COLUMNS,
-    FOUR,
+    FOUR_STAGES,
     GAME,
     ITERATIONS,
     LENGTH,
@@ -81,7 +81,7 @@ def test_the_same_partners_are_met_as_they_grow_or_as_they_ended(tmp_path):
     for name in (*PARTNERS, STRANGER):
         for stage in (10, 20, 30, 40):
             (tmp_path / "population" / f"{name}-{stage:06d}").mkdir(parents=True)
-    still, stages = static(tmp_path), static(tmp_path, FOUR)
+    still, stages = static(tmp_path), static(tmp_path, FOUR_STAGES)
     sources = {still.model_of(f"{name}{ITERATIONS}").source for name in PARTNERS}
     assert sources == {str(tmp_path / "population" / f"{name}-{ITERATIONS:06d}") for name in PARTNERS}
     met = {stages.model_of(name).source for name in stages.policies if name != "main"}

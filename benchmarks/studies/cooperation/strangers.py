@@ -55,7 +55,7 @@ PAYS = 'games."{game}" = {{ matches = {matches}, entropy = 0.1, entropy_end = 0.
 WITH_PARTNERS = "matchmaking = { self_play = 0.0, fictitious = 0.0, partners = 1.0, opponents = 5 }\n"
 SELF_PLAY, GROWING, STATIC, BAYES = "self-play", "growing partners", "static partners", "exact Bayesian of the eight"
 NEWEST, STAGES = "growing partners, the newest alone", "static partners at four stages"
-FOUR = range(ITERATIONS // 4, ITERATIONS + 1, ITERATIONS // 4)
+FOUR_STAGES = range(ITERATIONS // 4, ITERATIONS + 1, ITERATIONS // 4)
 LEARNED, SCRIPTED = "five learned strangers, the sixth partner of each seed", "eight conventions"
 MET = "its seed's five partners, whom both populations have met"
 COLUMNS = {str(number): f"after {number}" for number in ROUNDS} | {"changes": "after a miss it changes"}
@@ -69,9 +69,9 @@ def grown() -> dict[str, RunConfig]:
     beside = f"exploiters.share = {(EACH + 0.5) / ALL}\n[policies]\n{partners}"
     growing = COMMON + PAYS.format(game=GAME, matches=ALL) + WITH_PARTNERS + beside
     return {
-        "self-play": load_settings(COMMON + PAYS.format(game=GAME, matches=OWN) + by_itself),
-        "growing": load_settings(growing),
-        "newest": load_settings(growing, ("matchmaking.keep=1",)),
+        SELF_PLAY: load_settings(COMMON + PAYS.format(game=GAME, matches=OWN) + by_itself),
+        GROWING: load_settings(growing),
+        NEWEST: load_settings(growing, ("matchmaking.keep=1",)),
     }
 
 
@@ -144,13 +144,13 @@ def measure(mains: Mapping[str, Sequence[Path]], growing: Sequence[Path], seeds:
 
 
 def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
-    """Train all runs that are not in ``keep`` yet and measure them; return two tables."""
-    runs = sweep(grown(), seeds, keep / "grown", workers=workers)
-    growing = [Path(runs["growing", seed].run.path) for seed in seeds]
-    mains = {SELF_PLAY: [Path(runs["self-play", seed].run.path) for seed in seeds], GROWING: growing}
-    mains |= {NEWEST: [Path(runs["newest", seed].run.path) for seed in seeds], STATIC: [], STAGES: []}
+    """Train all runs that are not in ``keep`` yet and measure them; return three tables."""
+    configs = grown()
+    runs = sweep(configs, seeds, keep / "grown", workers=workers)
+    mains = {name: [Path(runs[name, seed].run.path) for seed in seeds] for name in configs} | {STATIC: [], STAGES: []}
+    growing = mains[GROWING]
     for seed, its in zip(seeds, growing, strict=True):
-        configs = {STATIC: static(its), STAGES: static(its, FOUR)}
+        configs = {STATIC: static(its), STAGES: static(its, FOUR_STAGES)}
         swept = sweep(configs, [seed], keep / f"static-{seed}", workers=workers)
         for name in configs:
             mains[name].append(Path(swept[name, seed].run.path))

@@ -57,7 +57,10 @@ def begun(shape, folder, team, offload=None):
 
 
 def peak(work, before):
-    """Return what a piece of work returns, and its peak memory above what there was before."""
+    """Return what a piece of work returns, and its peak memory above what there was before.
+
+    Pages of files count, as moments that are away lie in a file that is mapped.
+    """
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     return work(), status("VmHWM") - before
