@@ -109,6 +109,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     )
     | {"predictions": "benchmarks.studies.cooperation.predictions"}
     | {"strangers": "benchmarks.studies.cooperation.strangers"}
+    | {"focal_points": "benchmarks.studies.cooperation.focal_points"}
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]  # of a study, as the page's tables read it
 FIGURES = "figures"  # what a study asks about each run
+SMOLLM2 = (  # settings that train an adapter of SmolLM2-135M in place of a pocket model
+    "model.source=smollm2-135m",
+    "model.device=auto",
+    "model.dtype=auto",
+    "policies.main.weights=lora",
+    "policies.main.rank=16",
+    "roles.wording=brief",
+    "cold_start.steps=0",
+    "optimizer.micro_batch_tokens=0",
+)
 
 
 def load_settings(toml: str, overrides: Sequence[str] = ()) -> league.RunConfig:

@@ -36,18 +36,20 @@ episodes_kept = 0
 roles.reply = "choice"
 evaluation = { matches = 0, anchors = [] }
 """
-SIGNALS = """
+ALONE = """
 iterations = 100
 objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 0.5 }
 optimizer = { learning_rate = 2e-3, learning_rate_end = 2e-4, inner_steps = 4, minibatch_prompts = 128 }
 snapshot_every = 5
 games."signalling(rounds=1,form=1)" = { matches = 1024, entropy = 0.3, entropy_end = 0.05 }
-matchmaking = { self_play = 0.2, fictitious = 0.0, partners = 0.8, opponents = 2 }
+"""
+SIGNALS = f"""{ALONE}
+matchmaking = {{ self_play = 0.2, fictitious = 0.0, partners = 0.8, opponents = 2 }}
 exploiters.share = 0.2
 [policies]
-ann = { league_role = "partner" }
-bob = { league_role = "partner" }
-eve = { league_role = "partner", held_out = true }
+ann = {{ league_role = "partner" }}
+bob = {{ league_role = "partner" }}
+eve = {{ league_role = "partner", held_out = true }}
 """
 BY_ITSELF = ("matchmaking.self_play=0.8", "matchmaking.fictitious=0.2", "matchmaking.partners=0")
 TOGETHER = "exploiters.together=0.8"
@@ -68,14 +70,17 @@ HALF = {  # of `partners-half`: settings
         "exploiters.together=0.5",
     ),
 }
+COUNTED_OUT = (  # every legal reply is credited by what it is worth
+    "credit.rule=contribution",
+    "values.estimator=exact",
+    "values.exact.all_replies=true",
+    "objective.normalisation=prompt_mean",
+    f"games.'{LEWIS}'.matches=128",
+)
 EXACT = {  # of `partners-exact`: settings
     "partners who meet each other's newest, all replies credited exactly": (
         *next(iter(NEWEST.values())),
-        "credit.rule=contribution",
-        "values.estimator=exact",
-        "values.exact.all_replies=true",
-        "objective.normalisation=prompt_mean",
-        f"games.'{LEWIS}'.matches=128",
+        *COUNTED_OUT,
     ),
 }
 CARDS = """

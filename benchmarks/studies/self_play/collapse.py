@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.report.curves import draw_over_seeds, save_with_legend
 from benchmarks.report.page import RESULTS
 from benchmarks.report.provenance import ROOT
-from benchmarks.studies.runs import Result, run_study
+from benchmarks.studies.runs import SMOLLM2, Result, run_study
 from benchmarks.studies.self_play.populations import Study, curve_summary, curves_of, drawn_by
 from league.theory.exact.exploitability import PolicyTable
 from league.theory.exact.position_graph import PositionGraph
@@ -41,18 +41,6 @@ PLAIN = (
     "objective.entropy=0",
 )
 MAGNET = ("objective.magnet=0.15", "objective.magnet_every=5", "objective.magnet_uniform=0.1")
-SMOLLM2 = (
-    "model.source=smollm2-135m",
-    "model.device=auto",
-    "model.dtype=auto",
-    "policies.main.weights=lora",
-    "policies.main.rank=16",
-    "roles.wording=brief",
-    "cold_start.steps=0",
-    "loaded_snapshots=16",
-    "checkpoint_every=150",
-    "optimizer.micro_batch_tokens=0",
-)
 CONDITIONS = (
     drawn_by("newest self alone", self_play=1.0),
     drawn_by("past selves", "matchmaking.opponents=2", self_play=0.5, fictitious=0.5),
@@ -88,7 +76,15 @@ STUDIES = {
     # of a pretrained model, which wants a GPU: a run takes 20 minutes of a core
     "collapse-smol": Study(
         {"kuhn_poker": "matches = 512"},
-        ("iterations=150", "snapshot_every=15", "evaluation.exact=false", *PLAIN, *SMOLLM2),
+        (
+            "iterations=150",
+            "snapshot_every=15",
+            "evaluation.exact=false",
+            *PLAIN,
+            *SMOLLM2,
+            "loaded_snapshots=16",
+            "checkpoint_every=150",
+        ),
         FIGURES,
         (CONDITIONS[0], CONDITIONS[1], CONDITIONS[4]),
         compared=False,
