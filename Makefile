@@ -4,7 +4,9 @@
 PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
-# Python compiles what it imports, when it does; pip would compile all there is, which takes as long as the rest.
+# Python compiles what it imports, when it does; pip would compile all there is, which takes as long as the rest. Where
+# PYTHONDONTWRITEBYTECODE is set (in many containers), every command would do it again, which is half of its start.
+export PYTHONDONTWRITEBYTECODE =
 INSTALL = -m pip install -q --disable-pip-version-check --no-compile
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 # Further arguments: make train ARGS="--seed 1 --set iterations=50", make bench ARGS=arena
@@ -40,6 +42,7 @@ $(VENV)/.installed: setup.py constraints.txt
 	@echo "Installing into $(VENV), once: PyTorch first, then the rest. This takes one to five minutes."
 	@$(BIN)/python $(INSTALL) -c constraints.txt torch
 	@$(BIN)/python $(INSTALL) -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -c 'import league.training.loop.session'  # compiles what a run imports, for all that follow
 	@touch $@
 	@echo "Installed. The command is $(BIN)/league; try: $(BIN)/league --help"
 
