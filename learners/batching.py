@@ -129,36 +129,30 @@ def pack(
     ``merge=False`` keeps a row for every turn.
     Raises ValueError for advantages that do not fit the turns.
     """
-    rows, packed = _Rows({}, {}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
-    snapshots: dict[str, None] = {}
+    rows, packed = _Rows({}, {}, {}, {}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
     token_weights_NK, turns = token_weights(trajectories, normalisation, weights, evidence), 0
     turn_weights_NK = turn_weights(trajectories, evidence)
     for index, (trajectory, advantages_K, weights_K) in enumerate(
         zip(trajectories, advantages, token_weights_NK, strict=True)
     ):
-        places_K: list[ReplyPlace | None] = []
-        packed.places.append(places_K)
         if weights is not None and not weights[index]:
+            packed.places.append([])
             packed.weights.append([])
             continue
-        turns += sum([weight != 0.0 for weight in turn_weights_NK[index]])
-        games = trajectory.game, root_game_of(trajectory)
-        scale = loss_weights.get(games[1], 1.0)
-        trajectory_evidence = Evidence() if evidence is None else evidence[index]
+        scale, turn_weights_K = loss_weights.get(root_game_of(trajectory), 1.0), turn_weights_NK[index]
         scaled_K = [scale * weight for weight in weights_K]
         packed.weights.append(scaled_K)
-        credits_K = _credits(trajectory_evidence, advantages_K, scaled_K)
-        for turn, credit, turn_weight in zip(trajectory.turns, credits_K, turn_weights_NK[index], strict=True):
-            if not turn_weight:
-                places_K.append(None)
-                continue
-            trace = trace_of(trajectory, turn)
-            snapshots[trace.snapshot] = None
-            distinct = None if merge else len(rows.choice) + len(rows.free)
-            places_K.append(_add_turn(rows, games, trajectory.role, trace, turn.reply, credit, distinct))
+        credits_KA = () if evidence is None else evidence[index].reply_credits
+        turns += sum([weight != 0.0 for weight in turn_weights_K])
+        whole = merge and not credits_KA and all(turn_weights_K)
+        if whole and (choices_K := _choices_of(rows, trajectory)) is not None:
+            packed.places.append(_add_choices(choices_K, advantages_K, scaled_K))
+        else:
+            credits_K = _credits(credits_KA, advantages_K, scaled_K)
+            packed.places.append(_add_turns(rows, trajectory, turn_weights_K, credits_K, merge=merge))
     choices = tuple([packing.finished() for packing in rows.choice.values()])
     free = tuple([packing.finished() for packing in rows.free.values()])
-    return packed._replace(batch=TrainBatch(policy, choices, free, turns, tuple(snapshots)))
+    return packed._replace(batch=TrainBatch(policy, choices, free, turns, tuple(rows.snapshots)))
 
 
 RowT = TypeVar("RowT", ChoiceRow, FreeRow)
@@ -190,7 +184,10 @@ class _Rows(NamedTuple):
 
     choice: dict[object, _Packing[ChoiceRow]]
     free: dict[object, _Packing[FreeRow]]
-    of_trace: dict[object, _Choice]  # many matches of a small game have the same record of a reply: by its identity
+    # Many matches of a small game have the same records: of these, by their identities, what was found before.
+    of_trace: dict[object, _Choice]
+    of_turns: dict[object, list[_Choice | None] | None]
+    snapshots: dict[str, None]  # in the order of their first turns
 
 
 class _Credit(NamedTuple):
@@ -201,74 +198,104 @@ class _Credit(NamedTuple):
     by_reply: tuple[float, ...]  # of all legal replies, times the weight  # [A]; () where the drawn reply has all of it
 
 
-def _credits(evidence: Evidence, advantages_K: Sequence[float], weights_K: Sequence[float]) -> list[_Credit]:
-    """Return what each turn of a trajectory adds to its row.  # [K]"""
-    if not evidence.reply_credits:
-        return [
-            _Credit(weight, weight * advantage, ()) for advantage, weight in zip(advantages_K, weights_K, strict=True)
-        ]
+def _credits(
+    credits_KA: Sequence[Sequence[float]] | None, advantages_K: Sequence[float], weights_K: Sequence[float]
+) -> list[_Credit]:
+    """Return what each turn of a trajectory adds to its row, of all legal replies where these are credited.  # [K]"""
+    by_reply_K = credits_KA or [()] * len(weights_K)
     return [
         _Credit(weight, weight * advantage, tuple([weight * reply_credit for reply_credit in by_reply]))
-        for advantage, weight, by_reply in zip(advantages_K, weights_K, evidence.reply_credits, strict=True)
+        for advantage, weight, by_reply in zip(advantages_K, weights_K, by_reply_K, strict=True)
     ]
 
 
-def _add_turn(
-    rows: _Rows,
-    games: tuple[str, str],
-    role: str,
-    trace: TokenTrace,
-    reply: str,
-    credit: _Credit,
-    distinct: int | None,
-) -> ReplyPlace | None:
-    """Add a turn to its prompt's row, or to a new row, as one ``distinct`` from all others; return where it went."""
-    if trace.mask is None:
-        return _add_free(rows.free, games, role, trace, credit, distinct)
-    if len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
-        return None
-    known = id(trace), reply, games, distinct
-    choice = rows.of_trace.get(known)
-    if choice is None:
-        choice = rows.of_trace[known] = _choice_of(rows.choice, games, role, trace, reply, distinct)
-    _add_choice(choice, credit)
-    return choice.place
+def _choices_of(rows: _Rows, trajectory: Trajectory) -> list[_Choice | None] | None:
+    """Return where each turn goes, None for a forced one; None in all if one is a free reply.  # [K]"""
+    games = trajectory.game, root_game_of(trajectory)
+    known = id(trajectory.turns), games
+    if known not in rows.of_turns:
+        traces = [trace_of(trajectory, turn) for turn in trajectory.turns]
+        if any(trace.mask is None for trace in traces):
+            rows.of_turns[known] = None
+        else:
+            rows.snapshots.update(dict.fromkeys([trace.snapshot for trace in traces]))
+            rows.of_turns[known] = [
+                _choice_of(rows, games, trajectory.role, trace, turn.reply, None)
+                for turn, trace in zip(trajectory.turns, traces, strict=True)
+            ]
+    return rows.of_turns[known]
+
+
+def _add_choices(
+    choices: Sequence[_Choice | None], advantages_K: Sequence[float], weights_K: Sequence[float]
+) -> list[ReplyPlace | None]:
+    """Add a trajectory's turns to their rows; return where they went.  # [K]"""
+    for choice, advantage, weight in zip(choices, advantages_K, weights_K, strict=True):
+        if choice is not None:
+            _add_choice(choice, weight, weight * advantage)
+    return [None if choice is None else choice.place for choice in choices]
+
+
+def _add_turns(
+    rows: _Rows, trajectory: Trajectory, turn_weights_K: Sequence[float], credits_K: Sequence[_Credit], *, merge: bool
+) -> list[ReplyPlace | None]:
+    """Add a trajectory's turns, but those of weight 0, each by itself; return where they went.  # [K]"""
+    games, places = (trajectory.game, root_game_of(trajectory)), list[ReplyPlace | None]()
+    for turn, credit, turn_weight in zip(trajectory.turns, credits_K, turn_weights_K, strict=True):
+        if not turn_weight:
+            places.append(None)
+            continue
+        trace = trace_of(trajectory, turn)
+        rows.snapshots[trace.snapshot] = None
+        distinct = None if merge else len(rows.choice) + len(rows.free)
+        if trace.mask is None:
+            places.append(_add_free(rows.free, games, trajectory.role, trace, credit, distinct))
+            continue
+        choice = _choice_of(rows, games, trajectory.role, trace, turn.reply, distinct)
+        places.append(None if choice is None else choice.place)
+        if choice is not None:
+            _add_choice(choice, *credit)
+    return places
 
 
 def _choice_of(
-    rows: dict[object, _Packing[ChoiceRow]],
-    games: tuple[str, str],
-    role: str,
-    trace: TokenTrace,
-    reply: str,
-    distinct: int | None,
-) -> _Choice:
-    """Return where the turns with a trace go: to a new row where there is none of their prompt."""
+    rows: _Rows, games: tuple[str, str], role: str, trace: TokenTrace, reply: str, distinct: int | None
+) -> _Choice | None:
+    """Return where the turns with a trace go: to a new row where there is none of their prompt; None for a forced one.
+
+    ``distinct`` is a number that the row shares with no other; None where equal prompts are merged.
+    """
     mask = trace.mask or ()
+    if len(mask) == 1:  # a forced reply has probability 1 whatever the weights
+        return None
+    known = id(trace), reply, games, distinct
+    if (choice := rows.of_trace.get(known)) is not None:
+        return choice
     key = (*games, trace.snapshot, trace.prompt_ids, mask, trace.temperature, distinct)
-    packing = rows.get(key)
+    packing = rows.choice.get(key)
     if packing is None:
         zeros = [0.0] * len(mask)
         row = ChoiceRow(
             *games, trace.prompt_ids, mask, trace.temperature, zeros, zeros[:], zeros[:], zeros[:], (), role
         )
-        packing = rows[key] = _Packing(len(rows), row, {})
+        packing = rows.choice[key] = _Packing(len(rows.choice), row, {})
     drawn = mask.index(reply)
     draw = packing.draws.setdefault((drawn, (sum(trace.logprobs),)), [0.0, 0.0, 0.0])
-    return _Choice(packing.row, ReplyPlace(packing.index, drawn, free=False), draw)
+    choice = rows.of_trace[known] = _Choice(packing.row, ReplyPlace(packing.index, drawn, free=False), draw)
+    return choice
 
 
-def _add_choice(choice: _Choice, credit: _Credit) -> None:
-    """Add a turn to its row."""
+def _add_choice(choice: _Choice, weight: float, gained: float, by_reply: Sequence[float] = ()) -> None:
+    """Add a turn to its row, with what ``_Credit`` has."""
     row, (_, drawn, _), draw = choice
     row.counts[drawn] += 1
-    row.weights[drawn] += credit.weight
-    if credit.by_reply:
-        for reply, advantage in enumerate(credit.by_reply):
+    row.weights[drawn] += weight
+    if by_reply:
+        for reply, advantage in enumerate(by_reply):
             (row.gains if advantage > 0 else row.losses)[reply] += advantage
     else:
-        (row.gains if credit.advantage > 0 else row.losses)[drawn] += credit.advantage
-    _add_draw(draw, credit)
+        (row.gains if gained > 0 else row.losses)[drawn] += gained
+    _add_draw(draw, gained)
 
 
 def _add_free(
@@ -294,17 +321,14 @@ def _add_free(
         gain=row.gain + max(credit.advantage, 0.0),
         loss=row.loss + min(credit.advantage, 0.0),
     )
-    _add_draw(packing.draws.setdefault((0, trace.logprobs), [0.0, 0.0, 0.0]), credit)
+    _add_draw(packing.draws.setdefault((0, trace.logprobs), [0.0, 0.0, 0.0]), credit.advantage)
     return ReplyPlace(packing.index, 0, free=True)
 
 
-def _add_draw(draw: list[float], credit: _Credit) -> None:
+def _add_draw(draw: list[float], gained: float) -> None:
     """Add a turn to the draws of its row that had the same log-probs: turns, gain and loss."""
     draw[0] += 1
-    if credit.advantage > 0:
-        draw[1] += credit.advantage
-    else:
-        draw[2] += credit.advantage
+    draw[1 if gained > 0 else 2] += gained
 
 
 RowUnit = tuple[int, ...]  # the indices of rows that must go through the model in one pass

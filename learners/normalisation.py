@@ -93,8 +93,11 @@ def count_rollout_tokens(
 def turn_weights(trajectories: Sequence[Trajectory], evidence: Sequence[Evidence] | None) -> list[Sequence[float]]:
     """Return the weight of each turn that the rules of selection gave; all 1 where there was none.  # [N][K]"""
     selections = [None] * len(trajectories) if evidence is None else [facts.selection for facts in evidence]
+    ones = [
+        [1.0] * turns for turns in range(1 + max([len(trajectory.turns) for trajectory in trajectories], default=0))
+    ]
     return [
-        [1.0] * len(trajectory.turns) if selection is None else selection.weights
+        ones[len(trajectory.turns)] if selection is None else selection.weights
         for trajectory, selection in zip(trajectories, selections, strict=True)
     ]
 
@@ -120,8 +123,16 @@ def _or_ones(weights: Sequence[float] | None, count: int) -> Sequence[float]:
 
 
 def _constant(batch: _Batch) -> TokenWeights:
-    turns = _turns(batch)
-    return [[_share(w * f, turns[_pool(t)] * batch.length) for f in f_K] for t, w, f_K in batch.weighted]
+    turns, weights = _turns(batch), TokenWeights()
+    known: dict[object, list[float]] = {}  # of trajectories alike: many, whose turns all weigh 1
+    for t, w, f_K in batch.weighted:
+        pool = _pool(t)
+        like = pool, w, id(f_K)
+        if like not in known:
+            total = turns[pool] * batch.length
+            known[like] = [_share(w * f, total) for f in f_K]
+        weights.append(known[like])
+    return weights
 
 
 def _token_mean(batch: _Batch) -> TokenWeights:

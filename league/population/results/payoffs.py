@@ -12,7 +12,7 @@ one iteration.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -74,33 +74,52 @@ def summarise(episodes: Iterable[Episode], iteration: int) -> list[Result]:
     """
     ordered = sorted(episodes, key=lambda episode: episode.request.index)
     roles = {(episode.request.game, turn.seat): turn.role for episode in ordered for turn in episode.turns}
-    sums: dict[tuple[str, str, str, str], dict[int | None, list[float]]] = {}  # then by deal, None: of all deals
-    known: dict[object, list[tuple[dict[int | None, list[float]], float, float]]] = {}  # of matches that ended alike
+    sums: dict[tuple[str, str, str, str], _Sums] = {}
+    known: dict[object, list[tuple[_Sums, float, float]]] = {}  # of matches that ended alike
     for episode in ordered:
         game, players, returns = episode.request.game, episode.request.players, episode.returns
         if (results := known.get((game, players, returns))) is None:
             results = known[game, players, returns] = [
-                (sums.setdefault((player, opponent, game, roles.get((game, seat), f"seat {seat}")), {}), gain, score)
+                (
+                    sums.setdefault(
+                        (player, opponent, game, roles.get((game, seat), f"seat {seat}")), _Sums([0, 0.0, 0.0], {})
+                    ),
+                    gain,
+                    score,
+                )
                 for seat, (player, gain) in enumerate(zip(players, returns, strict=True))
                 for opponent, score in _scores(players, returns, seat).items()
             ]
-        for by_deal, gain, score in results:
-            for deal in (None, episode.request.deal_seed):
-                total = by_deal.setdefault(deal, [0, 0.0, 0.0])
-                total[0] += 1
-                total[1] += gain
-                total[2] += score
-    return [_result(key, by_deal, iteration) for key, by_deal in sorted(sums.items())]
+        deal = episode.request.deal_seed
+        for (total, by_deal), gain, score in results:
+            of_deal = by_deal.get(deal)
+            if of_deal is None:
+                of_deal = by_deal[deal] = [0, 0.0, 0.0]
+            for numbers in (total, of_deal):
+                numbers[0] += 1
+                numbers[1] += gain
+                numbers[2] += score
+    return [_result(key, sums[key], iteration) for key in sorted(sums)]
 
 
-def _result(key: tuple[str, str, str, str], by_deal: Mapping[int | None, Sequence[float]], iteration: int) -> Result:
-    """Return the result of a key from its numbers of matches, sums of returns, and sums of scores, by deal."""
-    n, gain, score = by_deal[None]
-    squares = [0.0] * 5
-    for _, (matches, gains, scores) in sorted((deal, sums) for deal, sums in by_deal.items() if deal is not None):
-        products = (gains * gains, matches * matches, matches * gains, scores * scores, matches * scores)
-        squares = [total + product for total, product in zip(squares, products, strict=True)]
-    gain2, matches2, matches_gain, score2, matches_score = squares
+class _Sums(NamedTuple):
+    """Numbers of matches, sums of returns, and sums of scores, of one key."""
+
+    total: list[float]
+    by_deal: dict[int, list[float]]
+
+
+def _result(key: tuple[str, str, str, str], sums: _Sums, iteration: int) -> Result:
+    """Return the result of a key, its squares summed in the order of the deals."""
+    (n, gain, score), by_deal = sums
+    gain2 = matches2 = matches_gain = score2 = matches_score = 0.0
+    for deal in sorted(by_deal):
+        matches, gains, scores = by_deal[deal]
+        gain2 += gains * gains
+        matches2 += matches * matches
+        matches_gain += matches * gains
+        score2 += scores * scores
+        matches_score += matches * scores
     return Result(*key, int(n), gain, gain2, score, iteration, int(matches2), matches_gain, score2, matches_score)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import fmean, pstdev
+from statistics import fmean
+
+import numpy as np
 
 from arena.records import Episode, flatten_episodes
 from league.config import RunConfig
@@ -76,7 +78,7 @@ def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advant
     metrics: Metrics = {}
     for name, numbers in by_role.items():
         if numbers:
-            metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), pstdev(numbers)
+            metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), float(np.std(numbers))
     metrics |= _reward_metrics(config, trajectories)
     for (game, role), (flat, groups) in _flat_groups(config, trajectories).items():
         metrics[f"{game}/flat_groups/{role}"] = flat / groups
