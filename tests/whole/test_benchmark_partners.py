@@ -1,26 +1,14 @@
 """The study of partners: its figures of codes that are known, and conditions that differ in what they are named for."""
 
 import pytest
+from support.matches.codes import rows_of
 
 from benchmarks.studies.cooperation.partners import LEWIS, between, conditions
-from games.talk.signalling import INVENTED, STATES
-from league.theory.exact.exploitability import uniform_table
-
-
-def rows_of(code):
-    """Return the policy that says word code[k] of state k, and chooses state k at word code[k]."""
-    means = {f"it is {STATES[state]}.": word for state, word in enumerate(code)}
-    means |= {f"word {INVENTED[word]}.": state for state, word in enumerate(code)}
-    chosen = {
-        key: next(choice for told, choice in means.items() if key[1].endswith(told))
-        for key in uniform_table(LEWIS).probabilities
-    }
-    return [[*key, *(float(action == choice) for action in range(3))] for key, choice in chosen.items()]
 
 
 def test_between_is_the_mean_with_the_others_and_not_with_itself():
     """Two codes understand each other in the fixed points of a permutation: of a swap one of three, of a cycle none."""
-    identity, swapped, cyclic = map(rows_of, [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+    identity, swapped, cyclic = (rows_of(code, LEWIS) for code in [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
     assert between([identity, swapped, cyclic]) == pytest.approx([1 / 6, 1 / 3, 1 / 6])
     assert between([identity, identity]) == pytest.approx([1.0, 1.0])
 
