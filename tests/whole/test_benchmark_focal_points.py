@@ -15,15 +15,16 @@ FIRST, SWAPPED, CYCLIC = (rows_of(words, LEWIS) for words in [(0, 1, 2), (1, 0, 
 def test_seeds_are_scored_with_the_others_with_themselves_and_with_what_they_began_as():
     """Codes understand each other in the fixed points of a permutation: of a swap one of three, of a cycle none."""
     runs = [
-        {"first": SWAPPED, "newest": FIRST},
         {"first": FIRST, "newest": CYCLIC},
+        {"first": SWAPPED, "newest": FIRST},
         {"first": FIRST, "newest": list(reversed(FIRST))},
+        {"first": FIRST, "newest": SWAPPED},
     ]
     rows = summarise(runs)
-    assert [row["figure"] for row in rows] == pytest.approx([1 / 2, 0.0, 1 / 2])
-    assert [row["with_itself"] for row in rows] == pytest.approx([1.0, 1.0, 1.0])
-    assert [row["with_first"] for row in rows] == pytest.approx([1 / 3, 0.0, 1.0])
-    assert [row["commonest"] for row in rows] == [1.0, 0.0, 1.0]
+    assert [row["figure"] for row in rows] == pytest.approx([1 / 9, 4 / 9, 4 / 9, 1 / 3])
+    assert [row["with_itself"] for row in rows] == pytest.approx([1.0] * 4)
+    assert [row["with_first"] for row in rows] == pytest.approx([0.0, 1 / 3, 1.0, 1 / 3])
+    assert [row["commonest"] for row in rows] == [0.0, 1.0, 1.0, 0.0]
 
 
 def test_a_code_is_the_likeliest_reply_of_either_seat():
