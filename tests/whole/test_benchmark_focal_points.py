@@ -5,25 +5,33 @@ import json
 import pytest
 from support.matches.codes import rows_of
 
-from benchmarks.studies.cooperation.focal_points import code, conditions, measure_policies, measure_study, summarise
+from benchmarks.studies.cooperation.focal_points import (
+    ascended,
+    code,
+    conditions,
+    measure_policies,
+    measure_study,
+    summarise,
+)
 from benchmarks.studies.cooperation.partners import LEWIS
 from league import UsageError, train
 
 FIRST, SWAPPED, CYCLIC = (rows_of(words, LEWIS) for words in [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+SURE = 1.0 - 1e-7  # a model gives no reply a probability of 0
 
 
 def test_seeds_are_scored_with_the_others_with_themselves_and_with_what_they_began_as():
     """Codes understand each other in the fixed points of a permutation: of a swap one of three, of a cycle none."""
     runs = [
-        {"first": FIRST, "newest": CYCLIC},
-        {"first": SWAPPED, "newest": FIRST},
-        {"first": FIRST, "newest": list(reversed(FIRST))},
-        {"first": FIRST, "newest": SWAPPED},
+        {"first": leaning(FIRST, SURE), "newest": CYCLIC},
+        {"first": leaning(SWAPPED, SURE), "newest": FIRST},
+        {"first": leaning(FIRST, SURE), "newest": list(reversed(FIRST))},
+        {"first": leaning(FIRST, SURE), "newest": SWAPPED},
     ]
     rows = summarise(runs)
     assert [row["figure"] for row in rows] == pytest.approx([1 / 9, 4 / 9, 4 / 9, 1 / 3])
     assert [row["with_itself"] for row in rows] == pytest.approx([1.0] * 4)
-    assert [row["with_first"] for row in rows] == pytest.approx([0.0, 1 / 3, 1.0, 1 / 3])
+    assert [row["with_first"] for row in rows] == pytest.approx([0.0, 1 / 3, 1.0, 1 / 3], abs=1e-6)
     assert [row["commonest"] for row in rows] == [0.0, 1.0, 1.0, 0.0]
 
 
@@ -32,6 +40,25 @@ def test_a_code_is_the_likeliest_reply_of_either_seat():
     assert code(speaker) == code(FIRST)
     mixed = [row if row[0] == 0 else other for row, other in zip(FIRST, CYCLIC, strict=True)]
     assert code(mixed) not in (code(FIRST), code(CYCLIC))
+
+
+def leaning(policy, share):
+    """Return a policy that is even but for a share of another."""
+    return [[seat, state, *((1 - share) / 3 + share * p for p in row)] for seat, state, *row in policy]
+
+
+def test_a_table_goes_to_the_code_that_its_start_leans_to():
+    assert code(ascended(leaning(CYCLIC, 0.02))) == code(CYCLIC)
+    told = [a if a[0] == 0 else b for a, b in zip(leaning(SWAPPED, 0.2), leaning(CYCLIC, 0.02), strict=True)]
+    heard = [a if a[0] == 1 else b for a, b in zip(leaning(SWAPPED, 0.2), leaning(CYCLIC, 0.02), strict=True)]
+    assert code(ascended(told)) == code(ascended(heard)) == code(SWAPPED)  # whichever seat leans further
+    end = ascended(leaning(CYCLIC, 0.02))
+    assert all(max(row) > 0.99 and sum(row) == pytest.approx(1.0) for _, _, *row in end)
+
+
+def test_runs_that_end_elsewhere_than_their_start_leads_were_not_foreseen():
+    runs = [{"first": leaning(CYCLIC, 0.1), "newest": newest} for newest in (CYCLIC, SWAPPED, CYCLIC)]
+    assert [row["foreseen"] for row in summarise(runs)] == [1.0, 0.0, 1.0]
 
 
 def test_conditions_differ_in_the_model_and_in_what_credits_a_reply():

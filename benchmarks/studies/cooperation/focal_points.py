@@ -8,6 +8,9 @@ choose (Schelling 1960). Of codes that are drawn at random two earn 1/3. All see
 play, and where every reply is credited by what it is worth they differ by little but the adapter's first weights; of
 returns alone they differ by all that is drawn. Figures are exact. With --keep, an interrupted study continues, and
 further seeds join it.
+
+What the start decides is measured apart: from a run's first policy a table is taken along the exact values of all
+replies (mirror ascent), and the code that it ends with is compared with the run's.
 """
 
 from __future__ import annotations
@@ -17,8 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.studies.cooperation.partners import ALONE, COMMON, COUNTED_OUT, LEWIS, between
 from benchmarks.studies.runs import SMOLLM2, Result, load_settings, measure_runs, run_study, table_lines
+from games.talk.signalling import INVENTED, STATES
 from league import RunConfig, UsageError, make_game
 from league.population.evaluation.policy_tables import PolicyTables
 from league.population.storage.run_dir import STATE_FOLDER, open_run
@@ -44,7 +51,9 @@ COLUMNS = {
     "with_itself": "with itself",
     "with_first": "with what it began as",
     "commonest": "share of seeds that end with the commonest code",
+    "foreseen": "share that end with the code to which a table goes from their first policy",
 }
+STEPS, RATE, ENTROPY = 400, 0.1, 0.1  # of the table; the entropy's weight falls to 0
 
 
 def conditions() -> dict[str, RunConfig]:
@@ -69,6 +78,35 @@ def code(policy: Sequence[Sequence[Any]]) -> tuple[int, ...]:
     return tuple([max(range(len(row)), key=row.__getitem__) for _seat, _state, *row in sorted(policy)])
 
 
+def ascended(policy: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return the policy to which exact mirror ascent leads from this one: each reply's logit rises by its value."""
+    said, chosen, rows = np.empty((3, 3)), np.empty((3, 3)), sorted(policy)
+    places = [_place(seat, state) for seat, state, *_ in rows]
+    for (seat, place), (_, _, *row) in zip(places, rows, strict=True):
+        (chosen if seat else said)[place] = row  # [state, word], and [word, state]
+    for step in range(STEPS):
+        weight = ENTROPY * (1.0 - step / STEPS)
+        said_next = _risen(said, chosen.T, weight)
+        chosen = _risen(chosen, (said / said.sum(0)).T, weight)  # what a word stands for as it is said now
+        said = said_next
+    return [
+        [seat, state, *(chosen if seat else said)[place].tolist()]
+        for (_, place), (seat, state, *_) in zip(places, rows, strict=True)
+    ]
+
+
+def _risen(table: NDArray[np.float64], values: NDArray[np.float64], entropy: float) -> NDArray[np.float64]:
+    """Return rows of probabilities after one step along the values of replies, and of their entropy."""
+    raised = table * np.exp(RATE * (values - entropy * np.log(table)))
+    return np.asarray(raised / raised.sum(1, keepdims=True))
+
+
+def _place(seat: int, state: str) -> tuple[int, int]:
+    """Return the seat, and which state its information state shows, or which word."""
+    shown = state.rsplit(" ", 1)[1].rstrip(".")
+    return seat, (INVENTED if seat else STATES).index(shown)
+
+
 def summarise(policies: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
     """Return each seed's figures, of at least two seeds."""
     codes = [code(policy["newest"]) for policy in policies]
@@ -80,6 +118,7 @@ def summarise(policies: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
             "with_itself": between([policy["newest"]] * 2)[0],
             "with_first": between([policy["newest"], policy["first"]])[0],
             "commonest": float(ended == commonest),
+            "foreseen": float(ended == code(ascended(policy["first"]))),
         }
         for policy, ended, earned in zip(policies, codes, with_others, strict=True)
     ]
