@@ -1,10 +1,12 @@
 """The study of focal points: its figures of codes that are known, and conditions that differ in what they name."""
 
 import json
+import math
 
 import pytest
 from support.matches.codes import rows_of
 
+from benchmarks.studies.cooperation import focal_points
 from benchmarks.studies.cooperation.focal_points import (
     ascended,
     code,
@@ -54,6 +56,25 @@ def test_a_table_goes_to_the_code_that_its_start_leans_to():
     assert code(ascended(told)) == code(ascended(heard)) == code(SWAPPED)  # whichever seat leans further
     end = ascended(leaning(CYCLIC, 0.02))
     assert all(max(row) > 0.99 and sum(row) == pytest.approx(1.0) for _, _, *row in end)
+
+
+def test_a_step_of_the_table_is_that_of_replies_by_hand(monkeypatch):
+    """Of the untrained SmolLM2, which says the last word most: so what a word stands for is not how often it is said."""
+    monkeypatch.setattr(focal_points, "STEPS", 1)
+    said = {"sun": (0.21, 0.28, 0.51), "tree": (0.22, 0.32, 0.46), "fish": (0.16, 0.19, 0.65)}
+    heard = {"bem": (0.77, 0.03, 0.2), "dax": (0.68, 0.04, 0.28), "fep": (0.62, 0.03, 0.35)}
+    start = [[0, f"it is {state}.", *row] for state, row in said.items()]
+    start += [[1, f"word {word}.", *row] for word, row in heard.items()]
+    rows = {state.rsplit(" ", 1)[1].rstrip("."): row for _, state, *row in ascended(start)}
+    for number, state in enumerate(said):
+        raised = [
+            p * math.exp(0.1 * (heard[w][number] - 0.1 * math.log(p))) for p, w in zip(said[state], heard, strict=True)
+        ]
+        assert rows[state] == pytest.approx([p / sum(raised) for p in raised])
+    for number, word in enumerate(heard):
+        stands = [said[state][number] / sum(row[number] for row in said.values()) for state in said]
+        raised = [p * math.exp(0.1 * (v - 0.1 * math.log(p))) for p, v in zip(heard[word], stands, strict=True)]
+        assert rows[word] == pytest.approx([p / sum(raised) for p in raised])
 
 
 def test_runs_that_end_elsewhere_than_their_start_leads_were_not_foreseen():
