@@ -59,7 +59,7 @@ def test_a_table_goes_to_the_code_that_its_start_leans_to():
 
 
 def test_a_step_of_the_table_is_that_of_replies_by_hand(monkeypatch):
-    """Of the untrained SmolLM2, which says the last word most: so what a word stands for is not how often it is said."""
+    """Of the untrained SmolLM2, which says the last word most: what a word stands for is not how often it is said."""
     monkeypatch.setattr(focal_points, "STEPS", 1)
     said = {"sun": (0.21, 0.28, 0.51), "tree": (0.22, 0.32, 0.46), "fish": (0.16, 0.19, 0.65)}
     heard = {"bem": (0.77, 0.03, 0.2), "dax": (0.68, 0.04, 0.28), "fep": (0.62, 0.03, 0.35)}
