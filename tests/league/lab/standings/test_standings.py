@@ -16,7 +16,8 @@ from games.registry import make_game
 from league.cli import main
 from league.lab.standings.payoff_matrix import payoff_matrix
 from league.lab.standings.standings import game_standings
-from league.population.evaluation.tournament import Tournament, TournamentPlan, open_tournament
+from league.population.evaluation.tournament import Tournament, open_tournament
+from league.population.evaluation.tournament_plan import TournamentPlan
 from league.population.results.match_store import STORE_FILE, MatchStore, Pairs
 from league.population.results.ratings import Ratings
 from league.population.storage.run_dir import PLAN_FILE

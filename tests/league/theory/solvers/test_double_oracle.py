@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from support.timing import processor_seconds
 
-from league.population.evaluation.rating_matches import opportunity_cost
+from league.theory.opportunity_cost import opportunity_cost
 from league.theory.solvers import antisymmetric, nash_average
 from league.theory.solvers.double_oracle import nash_average_of_many, nash_of_many, regret_matching
 from league.theory.solvers.nash import maximin, symmetric_vertex
