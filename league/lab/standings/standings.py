@@ -25,7 +25,7 @@ from league.population.evaluation.welfare import common_interest
 from league.population.results.match_store import Cells, MatchStore, Pairs
 from league.population.results.ratings import Ratings, Skill
 from league.theory.cycles import Cycle, find_cycles
-from league.theory.opportunity_cost import opportunity_cost
+from league.theory.opportunity_cost import greatest_costs
 from league.theory.solvers.double_oracle import nash_average_of_many
 from league.theory.solvers.empirical_game import largest, without_rounding
 from league.theory.solvers.nash_averaging import NashAverage
@@ -220,16 +220,17 @@ def _next_pairs(matrix: PayoffMatrix, spec: GameSpec) -> list[SuggestedPair]:
 
     Margins, scaled to [0, 1] by the game's bounds, serve as scores: winning most deals need not mean earning most.
     """
-    span = spec.max_return - spec.min_return
-    deals = matrix.deals.astype(np.float64)
-    weights = np.triu(opportunity_cost(deals, 0.5 + matrix.margin / span, matrix.margin_error / span), 1)
-    least = np.partition(weights, -MAX_SUGGESTED, axis=None)[-MAX_SUGGESTED] if weights.size > MAX_SUGGESTED else 0.0
-    a, b = np.nonzero(weights >= max(least, LEAST_WEIGHT * weights.max(initial=0.0), 1e-300))
-    best = np.lexsort((a + b, -weights[a, b]))[:MAX_SUGGESTED]  # among equals the strongest, as rows are ranked
+    span, number = spec.max_return - spec.min_return, len(matrix.players)
+    upper = np.flatnonzero(np.triu(np.ones((number, number), bool), 1))
+    deals, margin, error = (values.ravel()[upper] for values in (matrix.deals, matrix.margin, matrix.margin_error))
+    places, weights = greatest_costs(deals.astype(np.float64), 0.5 + margin / span, error / span, MAX_SUGGESTED)
+    worth = weights >= max(LEAST_WEIGHT * weights.max(initial=0.0), 1e-300)
+    a, b = np.divmod(upper[places[worth]], max(number, 1))
+    weights = weights[worth]
+    best = np.lexsort((a + b, -weights))[:MAX_SUGGESTED]  # among equals the strongest, as rows are ranked
     pairs = []
-    for row, column in zip(a[best].tolist(), b[best].tolist(), strict=True):
-        margin = float(matrix.margin[row, column]) if matrix.deals[row, column] else None
-        a_player, b_player = matrix.players[row], matrix.players[column]
-        deals_so_far, weight = int(matrix.deals[row, column]), float(weights[row, column] * span)
-        pairs.append(SuggestedPair(a_player, b_player, deals_so_far, margin, weight))
+    for row, column, weight in zip(a[best].tolist(), b[best].tolist(), (weights[best] * span).tolist(), strict=True):
+        so_far = int(matrix.deals[row, column])
+        lead = float(matrix.margin[row, column]) if so_far else None
+        pairs.append(SuggestedPair(matrix.players[row], matrix.players[column], so_far, lead, weight))
     return pairs
