@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import BaseModel, Field
+from typing import Any, NamedTuple, get_type_hints
 
 from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import is_leftover, read_json
-from games.common.section import Positive
-from games.common.validation import validated
+from games.common.limits import LARGEST_COUNT
 from league.population.players.settings import PlayerSettings
 from league.population.storage.run_dir import PLAN_FILE
 
@@ -33,31 +31,17 @@ class TournamentPlan(NamedTuple):
         return {**self._asdict(), "settings": self.settings.given()}
 
 
-_Members = Annotated[list[tuple[str, float]], Field(min_length=1)]  # of a player in a seat, with their weights
-
-
-class _Record(BaseModel):
-    """What a tournament's folder says of it, which may be a stranger's."""
-
-    format: str
-    version: int
-    game: str
-    players: tuple[str, ...]
-    matches: Positive
-    seed: int
-    settings: PlayerSettings
-    plugins: list[str]
-    stands_for: dict[str, Annotated[list[_Members], Field(min_length=1)]]
-
-
 def load_plan(folder: Path) -> TournamentPlan:
     """Return the plan of the tournament in a folder. Raises UsageError if there is none, or it is damaged."""
-    record = _Record.model_validate(_read_record(folder))
-    return TournamentPlan(record.game, record.players, record.matches, record.seed, record.settings)
+    record = _read_record(folder)
+    game, players, matches, seed, settings = (record[key] for key in TournamentPlan._fields)
+    return TournamentPlan(game, tuple(players), matches, seed, PlayerSettings(**settings))
 
 
 def check_folder(folder: Path, record: dict[str, Any]) -> None:
     """Raise UsageError if a folder holds anything but the tournament of this record."""
+    from league.population.storage.lock import LOCK_FILE  # its library takes a moment to import
+
     if not (folder / PLAN_FILE).exists():
         names = sorted(path.name for path in folder.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if names:
@@ -98,8 +82,57 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path} is not a tournament's, or one of another version: it should hold {', '.join(sorted(keys))}."
         )
-    validated(_Record, record, f"{path} is damaged")
+    for key, (is_so, expected) in _FIELDS.items():
+        if not is_so(record[key]):
+            raise UsageError(f"{path} is damaged: {key} = {str(record[key])[:80]}: it should be {expected}.")
     return record
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are(is_so: Callable[[Any], bool], values: object, least: int = 0) -> bool:
+    """Return whether values are a list of such, at least so many."""
+    return isinstance(values, list) and len(values) >= least and all(map(is_so, values))
+
+
+def _are_settings(table: object) -> bool:
+    """Return whether a table holds settings of players, each of its type."""
+    kinds = get_type_hints(PlayerSettings)
+    return isinstance(table, dict) and all(
+        key in kinds and (isinstance(value, kinds[key]) or (_is_whole(value) and isinstance(0.0, kinds[key])))
+        for key, value in table.items()
+    )
+
+
+def _is_member(value: object) -> bool:
+    """Return whether a value is the name of a player's member, and its weight."""
+    return _are(lambda _: True, value) and len(value) == 2 and _is_text(value[0]) and isinstance(value[1], float | int)
+
+
+def _are_seats(value: object) -> bool:
+    return _are(lambda members: _are(_is_member, members, 1), value, 1)
+
+
+# What a folder says of its tournament may be a stranger's. No table of ``games.common.section``, since pydantic takes
+# as long to import as a thousand players to rank.
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "game": (_is_text, "the name of a game"),
+    "players": (lambda names: _are(_is_text, names), "a list of players"),
+    "matches": (lambda n: _is_whole(n) and 1 <= n <= LARGEST_COUNT, f"a whole number from 1 to {LARGEST_COUNT}"),
+    "seed": (_is_whole, "a whole number"),
+    "settings": (_are_settings, f"a table of {', '.join(PlayerSettings._fields)}"),
+    "plugins": (lambda names: _are(_is_text, names), "a list of plugins"),
+    "stands_for": (
+        lambda table: isinstance(table, dict) and all(map(_are_seats, table.values())),
+        "a table of players, each with the members and their weights by seat",
+    ),
+}
 
 
 def _format_value(value: object) -> str:
