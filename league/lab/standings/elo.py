@@ -5,9 +5,9 @@ P(a wins a deal against b) = 1 / (1 + 10^-((R_a - R_b) / 400)), a drawn deal bei
 
     Σ_pairs [s_ab ln σ(θ_a - θ_b) + s_ba ln σ(θ_b - θ_a)] - Σ_i θ_i² / 2τ²
 
-is concave; Newton's method maximises it in a few steps, each by conjugate gradients. The prior, τ = 1,000 points, is weaker than half a deal,
-and keeps the ratings of players who never lost finite. It does not depend on the zero of the scale: the
-maximum's θ sum to 0 in every component of players who are connected by deals.
+is concave; Newton's method maximises it in a few steps, each by conjugate gradients. The prior, τ = 1,000 points,
+is weaker than half a deal, and keeps the ratings of players who never lost finite. It does not depend on the zero of
+the scale: the maximum's θ sum to 0 in every component of players who are connected by deals.
 
 Elo assumes that skills are numbers on a line: it cannot express cycles, and its ratings depend on which opponents
 are present. ``league.theory.solvers.nash_average`` has neither limit.

@@ -150,9 +150,7 @@ def _read(
 def _rows(database: sqlite3.Connection, game: str, names: Sequence[str], iteration: int | None) -> sqlite3.Cursor:
     """Return fields of a game's batches, of one iteration or of all, in the order in which they were added."""
     chosen, values = ("", (game,)) if iteration is None else (" AND iteration = ?", (game, iteration))
-    return database.execute(
-        f"SELECT {', '.join(names)} FROM batches WHERE game = ?{chosen} ORDER BY id", values
-    )
+    return database.execute(f"SELECT {', '.join(names)} FROM batches WHERE game = ?{chosen} ORDER BY id", values)
 
 
 def _joined(batches: Iterable[Sequence[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
