@@ -105,9 +105,8 @@ def _hessian(number: int, place: NDArray[np.int64], weight: NDArray[np.float64],
 
     ``place`` [K] are the pairs' places in a flat matrix, each once.
     """
-    half = np.zeros(number * number)
-    half[place] = weight
-    half = half.reshape(number, number)
+    half = np.zeros((number, number))
+    half.ravel()[place] = weight
     hessian = -half - half.T
     np.fill_diagonal(hessian, 1.0 / tau**2 - hessian.sum(axis=1))
     return hessian

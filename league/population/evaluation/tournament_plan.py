@@ -112,7 +112,7 @@ def _are_settings(table: object) -> bool:
 
 def _is_member(value: object) -> bool:
     """Return whether a value is the name of a player's member, and its weight."""
-    return _are(lambda _: True, value) and len(value) == 2 and _is_text(value[0]) and isinstance(value[1], float | int)
+    return isinstance(value, list) and len(value) == 2 and _is_text(value[0]) and isinstance(value[1], float | int)
 
 
 def _are_seats(value: object) -> bool:
