@@ -30,7 +30,7 @@ from games.common.seeds import derive_seed
 from league.config import GameConfig, RunConfig
 from league.config.context import run_context
 from league.config.matchmaking import MatchmakingConfig
-from league.population.evaluation.tournament import HEADER
+from league.population.evaluation.tournament_plan import HEADER
 from league.population.matchmaking import DrawContext, Member, MetaStrategy, draw_matches
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.results.payoffs import PayoffTable, Result

@@ -24,11 +24,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
-from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.common.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PREFIX = "league."  # of the groups of entry points
 ALLOWED = "LEAGUE_PLUGINS"  # of the environment: what the person named, for the processes that this one starts
@@ -129,9 +131,10 @@ def names(group: str) -> list[str]:
 
 def loaded(group: str) -> dict[str, Any]:
     """Return the entries of a group that are loaded, with all of the installed packages that were asked for by name."""
-    for (kind, name), point in _installed().items():
-        if kind == group and _package(point) in _required:
-            lookup(group, name)
+    if _required:  # it takes a while to read what all packages have
+        for (kind, name), point in _installed().items():
+            if kind == group and _package(point) in _required:
+                lookup(group, name)
     return {name: entry.value for (kind, name), entry in _registered.items() if kind == group}
 
 
@@ -369,6 +372,8 @@ def _home(value: Any) -> str:
 @cache
 def _installed() -> dict[tuple[str, str], EntryPoint]:
     """Return the entry points of installed packages, by group and name: not of what lies in the current folder."""
+    from importlib.metadata import distributions  # slow to import, as it needs Python's e-mail
+
     packages = [
         (package, [point for point in package.entry_points if point.group.startswith(PREFIX)])
         for package in distributions(path=_own_path())

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from games.common.errors import UsageError
-from games.privileged import hidden, with_privileged
 from games.wrappers.wrapper import Kept, Wrapper
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ class Informed(Wrapper):
 
     def __init__(self, inner: Game, seat: int = 0) -> None:
         """Show it to the seat of this number, from 1; 0: to all. Raises UsageError for a number without a seat."""
+        from games.privileged import hidden
+
         super().__init__(inner, seat=seat)
         if seat > self.spec.seats:
             raise UsageError(
@@ -38,11 +39,13 @@ class Informed(Wrapper):
 
     def observe(self, seat: int) -> str:
         """Return what the seat is shown, and below it what the game hides from it."""
-        return with_privileged(super().observe(seat), self._more(seat))
+        return self._with_hidden(super().observe(seat), seat)
 
     def information_state(self, seat: int) -> str:
         """Return a key that is equal for exactly those positions that ``seat`` cannot distinguish."""
-        return with_privileged(super().information_state(seat), self._more(seat))
+        return self._with_hidden(super().information_state(seat), seat)
 
-    def _more(self, seat: int) -> str:
-        return hidden(self._inner, seat) if self._only in (-1, seat) else ""
+    def _with_hidden(self, shown: str, seat: int) -> str:
+        from games.privileged import hidden, with_privileged  # a registry, whose settings are slow to import
+
+        return with_privileged(shown, hidden(self._inner, seat) if self._only in (-1, seat) else "")

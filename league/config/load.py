@@ -20,6 +20,7 @@ from games.common.validation import validated
 from games.outside.as_played import is_outside
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
+from league.config import CONFIG_FILE
 from league.config.checks.config import check_config
 from league.config.former import from_stored, refuse_former
 from league.config.other_games import resolve_names, with_games, without_other_teachers
@@ -29,7 +30,6 @@ from roles.cards import load_roles, with_overrides
 from roles.role import Role, Roles, Wording, bound_policies
 from roles.wording import wording_for
 
-CONFIG_FILE = "config.toml"  # in a run directory
 LAYOUT = 3  # version of a run directory's files; the first line of its ``config.toml``
 PRESETS = Path(__file__).parent.parent / "presets"
 

@@ -121,7 +121,7 @@ def _tournament(folder: Path, game: str | None) -> StandingsReport:
     """Return the standings of the tournament in a folder."""
     from games.registry import make_game
     from league.lab.standings.standings import game_standings
-    from league.population.evaluation.tournament import load_plan
+    from league.population.evaluation.tournament_plan import load_plan
     from league.population.results.match_store import STORE_FILE, MatchStore
     from league.population.results.ratings import Ratings
 
@@ -187,17 +187,13 @@ def print_report(report: StandingsReport, console: Console) -> None:
     """Print the standings of each game: measurements and conclusions first, then tables."""
     from league.cli.measuring.standings_report import print_game
     from league.population.results.match_store import STORE_FILE
-    from league.population.storage.population import HOW, parents_of
 
     newest = None
     if report.run is not None:
         newest = report.run.population.all()[-1].id
-        console.print(f"{report.path}: {report.iterations} of {report.run.config.iterations} iterations", style="bold")
+        _print_run(report.run, report.iterations, console)
     else:
         console.print(f"{report.path}: a tournament", style="bold")
-    for snapshot in report.run.population.all() if report.run is not None else ():
-        if snapshot.how not in HOW.values() and snapshot.parents:
-            console.print(f"{snapshot.id}: {snapshot.how}; from {parents_of(snapshot)}", markup=False)
     if report.percentiles:
         shown = ", ".join(f"{p}th {_format_change(points)}" for p, points in report.percentiles.items())
         console.print(f"share of the best score so far, percentiles over games: {shown}", markup=False)
@@ -213,6 +209,16 @@ def print_report(report: StandingsReport, console: Console) -> None:
         else:
             print_game(game.standings, console, newest, report.matrix, game.exact)
     console.print("\nElo counts deals won; ± is 95%. How it is measured: league show docs league", style="dim")
+
+
+def _print_run(run: Run, iterations: int, console: Console) -> None:
+    """Print how far a run is, and the snapshots that came to be otherwise than by training."""
+    from league.population.storage.population import HOW, parents_of
+
+    console.print(f"{run.path}: {iterations} of {run.config.iterations} iterations", style="bold")
+    for snapshot in run.population.all():
+        if snapshot.how not in HOW.values() and snapshot.parents:
+            console.print(f"{snapshot.id}: {snapshot.how}; from {parents_of(snapshot)}", markup=False)
 
 
 def _print_measured(game: GameReport, console: Console) -> None:

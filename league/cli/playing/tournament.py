@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from league.lab.standings.standings import GameStandings
-    from league.population.evaluation.tournament import Tournament, TournamentPlan
+    from league.population.evaluation.tournament import Tournament
+    from league.population.evaluation.tournament_plan import TournamentPlan
     from league.population.results.match_store import MatchStore
 
 EXAMPLES = (
@@ -93,7 +94,7 @@ def _how_to_resume(folder: Path, tournament: Tournament, store: MatchStore) -> s
 
 def _plan(arguments: argparse.Namespace) -> TournamentPlan:
     """Return the plan that the options give, or the one in the folder to resume."""
-    from league.population.evaluation.tournament import TournamentPlan, load_plan
+    from league.population.evaluation.tournament_plan import TournamentPlan, load_plan
     from league.population.players.settings import PlayerSettings
 
     settings = PlayerSettings.of(arguments)

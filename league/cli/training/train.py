@@ -144,7 +144,7 @@ def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console)
     """Run a training session and print how it ended; return 0, 130 if it was stopped, 1 if an update failed."""
     from arena.errors import EngineError
     from arena.remote.usage import format_usage
-    from league.config.load import CONFIG_FILE
+    from league.config import CONFIG_FILE
     from league.population.storage.run_dir import Run
     from league.training.loop.failures import RunFailed
 
@@ -190,7 +190,7 @@ def _print_how_to_resume(how: str, run_dir: Path, console: Console) -> None:
 
 def _run_to_resume(arguments: argparse.Namespace) -> Path:
     """Return the run in --run-dir, or the newest run of the preset, or the newest run of all."""
-    from league.config.load import CONFIG_FILE
+    from league.config import CONFIG_FILE
     from league.population.storage.run_dir import RUNS
 
     if arguments.set or arguments.game or arguments.seed is not None:

@@ -71,17 +71,17 @@ def payoff_matrix(pairs: Pairs, cells: Cells | None, players: Sequence[str]) -> 
     row_of = np.array([rows.get(player, -1) for player in pairs.players], dtype=np.int64)
     a, b = row_of[pairs.a], row_of[pairs.b]
     chosen = (a >= 0) & (b >= 0)
-    a, b = a[chosen], b[chosen]
+    there, back = (a * number + b)[chosen], (b * number + a)[chosen]  # places in a flat matrix
 
     def floats(values: Floats, mirrored: Floats) -> Floats:
-        matrix = np.full((number, number), np.nan)
-        matrix[a, b], matrix[b, a] = values[chosen], mirrored[chosen]
-        return matrix
+        matrix = np.full(number * number, np.nan)
+        matrix[there], matrix[back] = values[chosen], mirrored[chosen]
+        return matrix.reshape(number, number)
 
     def counts(values: Ints) -> Ints:
-        matrix = np.zeros((number, number), np.int64)
-        matrix[a, b] = matrix[b, a] = values[chosen]
-        return matrix
+        matrix = np.zeros(number * number, np.int64)
+        matrix[there] = matrix[back] = values[chosen]
+        return matrix.reshape(number, number)
 
     margin = floats(pairs.lead / 2.0, -pairs.lead / 2.0)
     margin_error = floats(pairs.lead_error / 2.0, pairs.lead_error / 2.0)

@@ -11,33 +11,33 @@ of two, the mean return. In other games mean returns are more informative, and a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from games.spec import GameSpec, Utility
-from league.config import RunConfig
-from league.config.load import seat_roles
 from league.lab.standings.elo import Elo, elo
 from league.lab.standings.payoff_matrix import PairRoleResult, PayoffMatrix, payoff_matrix, role_results
-from league.population.evaluation.rating_matches import opportunity_cost
 from league.population.evaluation.welfare import common_interest
 from league.population.results.match_store import Cells, MatchStore, Pairs
 from league.population.results.ratings import Ratings, Skill
-from league.population.storage.population import Snapshot
 from league.theory.cycles import Cycle, find_cycles
-from league.theory.meta_solvers import META_SOLVERS, MetaSolver, with_settings
-from league.theory.solvers import NashAverage, nash_averaging
+from league.theory.opportunity_cost import greatest_costs
 from league.theory.solvers.double_oracle import nash_average_of_many
 from league.theory.solvers.empirical_game import largest, without_rounding
+from league.theory.solvers.nash_averaging import NashAverage
 from league.theory.statistics import effective_size
-from roles.role import bystanders
+
+if TYPE_CHECKING:  # slow to import, and a tournament needs no run's configuration
+    from league.config import RunConfig
+    from league.population.storage.population import Snapshot
 
 Floats = NDArray[np.float64]
 
+NASH_AVERAGING = "nash_averaging"  # one of META_SOLVERS
 MAX_SUGGESTED = 12  # pairs that should play next
 LEAST_WEIGHT = 0.05  # of a suggested pair, as a share of the greatest ``opportunity_cost`` pair's
 MAX_BY_ROLE = 200  # players; for more, summing all line-ups takes as long as everything else
@@ -96,6 +96,9 @@ class GameStandings:
 
 def left_out(config: RunConfig, snapshots: Iterable[Snapshot], spec: GameSpec) -> set[str]:
     """Return the players in a run's matches that are not in its standings: live policies, and some fixed players."""
+    from league.config.load import seat_roles
+    from roles.role import bystanders
+
     live = {snapshot.policy for snapshot in snapshots} | set(config.policies)
     return live | (bystanders(seat_roles(config.roles, spec)) - set(config.evaluation.anchors))
 
@@ -107,14 +110,14 @@ def game_standings(
     ratings: Ratings,
     anchors: Sequence[str] = (),
     live: Collection[str] = (),
-    solver: str = "nash_averaging",
+    solver: str = NASH_AVERAGING,
 ) -> GameStandings:
     """Return a game's standings; the ranking is empty if no two players have met.
 
     The first of ``anchors`` that played has 1500 Elo points. ``live`` policies are left out of everything but
     ``cells``. ``solver``, one of META_SOLVERS, is given the margins. Raises UsageError for an unknown solver.
     """
-    meta_solver = META_SOLVERS[solver]
+    mixture_of = _other_solver(solver) if solver != NASH_AVERAGING else None
     pairs = _without(store.pairs(spec.name), live)
     two_seat_zero_sum = spec.seats == 2 and spec.utility is Utility.ZERO_SUM
     cells = None if two_seat_zero_sum and len(pairs.players) > MAX_BY_ROLE else store.cells(spec.name)
@@ -125,7 +128,7 @@ def game_standings(
     matrix = payoff_matrix(pairs, cells, [pairs.players[i] for i in order])
     margin = without_rounding(matrix.margin, _span(spec, matrix))
     average = nash_average_of_many(margin) if order else NashAverage(np.zeros(0), np.zeros(0))
-    mixture = average.mixture if meta_solver.make is nash_averaging or not order else _mixture(margin, meta_solver)
+    mixture = average.mixture if mixture_of is None or not order else mixture_of(margin)
     return GameStandings(
         spec,
         store.count(spec.name),
@@ -163,9 +166,13 @@ def _without(pairs: Pairs, excluded: Collection[str]) -> Pairs:
     return Pairs(players, index[pairs.a[chosen]], index[pairs.b[chosen]], **columns)
 
 
-def _mixture(margins: Floats, solver: MetaSolver) -> Floats:
-    """Return the meta-strategy [N] of a solver other than Nash averaging."""
-    return with_settings(solver, None).make(margins) if solver.of_many is None else solver.of_many(margins)
+def _other_solver(name: str) -> Callable[[Floats], Floats]:
+    """Return a function from margins [N, N] to the meta-strategy [N]. Raises UsageError for an unknown solver."""
+    from league.theory.meta_solvers import META_SOLVERS, with_settings  # slow to import
+
+    solver = META_SOLVERS[name]
+    chosen: Callable[[Floats], Floats] = solver.of_many or with_settings(solver, None).make
+    return chosen
 
 
 Rated = tuple[Skill, dict[str, Skill]]
@@ -213,16 +220,17 @@ def _next_pairs(matrix: PayoffMatrix, spec: GameSpec) -> list[SuggestedPair]:
 
     Margins, scaled to [0, 1] by the game's bounds, serve as scores: winning most deals need not mean earning most.
     """
-    span = spec.max_return - spec.min_return
-    deals = matrix.deals.astype(np.float64)
-    weights = np.triu(opportunity_cost(deals, 0.5 + matrix.margin / span, matrix.margin_error / span), 1)
-    least = np.partition(weights, -MAX_SUGGESTED, axis=None)[-MAX_SUGGESTED] if weights.size > MAX_SUGGESTED else 0.0
-    a, b = np.nonzero(weights >= max(least, LEAST_WEIGHT * weights.max(initial=0.0), 1e-300))
-    best = np.lexsort((a + b, -weights[a, b]))[:MAX_SUGGESTED]  # among equals the strongest, as rows are ranked
+    span, number = spec.max_return - spec.min_return, len(matrix.players)
+    upper = np.flatnonzero(np.triu(np.ones((number, number), bool), 1))
+    deals, margin, error = (values.ravel()[upper] for values in (matrix.deals, matrix.margin, matrix.margin_error))
+    places, weights = greatest_costs(deals.astype(np.float64), 0.5 + margin / span, error / span, MAX_SUGGESTED)
+    worth = weights >= max(LEAST_WEIGHT * weights.max(initial=0.0), 1e-300)
+    a, b = np.divmod(upper[places[worth]], max(number, 1))
+    weights = weights[worth]
+    best = np.lexsort((a + b, -weights))[:MAX_SUGGESTED]  # among equals the strongest, as rows are ranked
     pairs = []
-    for row, column in zip(a[best].tolist(), b[best].tolist(), strict=True):
-        margin = float(matrix.margin[row, column]) if matrix.deals[row, column] else None
-        a_player, b_player = matrix.players[row], matrix.players[column]
-        deals_so_far, weight = int(matrix.deals[row, column]), float(weights[row, column] * span)
-        pairs.append(SuggestedPair(a_player, b_player, deals_so_far, margin, weight))
+    for row, column, weight in zip(a[best].tolist(), b[best].tolist(), (weights[best] * span).tolist(), strict=True):
+        so_far = int(matrix.deals[row, column])
+        lead = float(matrix.margin[row, column]) if so_far else None
+        pairs.append(SuggestedPair(matrix.players[row], matrix.players[column], so_far, lead, weight))
     return pairs

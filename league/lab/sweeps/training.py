@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from league.config.load import CONFIG_FILE
+from league.config import CONFIG_FILE
 from league.lab.sweeps.plan import SweepRun
 from league.lab.sweeps.questions import NotAnswered, Question
 from league.lab.sweeps.record import Meter, read_record, write_record

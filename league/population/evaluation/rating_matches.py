@@ -1,25 +1,15 @@
 """Rating matches of a new snapshot: against the anchors, and among snapshots by the rule of ``evaluation.pairing``.
 
-The informative rule (information-seeking matchmaking) plays the pair next that reveals most about who is better. The
-weight of a pair is the expected opportunity cost of deciding now (Chick and Inoue 2001, Operations Research 49): the
-expected loss, in score a deal, of selecting the leading player although the other may be better,
-
-    w = E[max(0, ½ - X)] = s (φ(z) - z Φ(-z)),  X ~ N(x, s²),  z = |x - ½| / s
-
-with x the leader's score. It is large where the result is uncertain *and* the players are close, and near zero where
-more deals would only show by how much one is better. The prior is two pseudo-deals, one won by each:
-x = (n score + 1) / (n + 2), and s² = v / (n + 3) with a deal's variance v = (n v̂ + 2 ¼) / (n + 2), v̂ = n error².
-A pair that never met has x = ½ and s² = 1/12, those of the uniform distribution.
+The informative rule (information-seeking matchmaking) plays the pair next that reveals most about who is better: the
+one of greatest ``league.theory.opportunity_cost``.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena.records import Episode, MatchRequest
 from games.common.seeds import derive_seed
@@ -29,6 +19,7 @@ from league.config.evaluation import EvaluationConfig
 from league.population.evaluation.teams import all_seats
 from league.population.results.payoffs import PairRecord, Result
 from league.population.storage.population import Snapshot
+from league.theory.opportunity_cost import opportunity_cost
 from roles.role import Role, bystanders, fixed_names
 
 PairRecordOf = Callable[[str, str, str], PairRecord]  # (player, opponent, game) -> their results so far
@@ -164,33 +155,3 @@ def score_against(results: Sequence[Result], player: str, opponent: str, game: s
     """Return a player's mean score (win 1, draw ½, loss 0) over all matches; None without a match."""
     rows = [row for row in results if (row.player, row.opponent, row.game) == (player, opponent, game)]
     return sum(row.sum_score for row in rows) / sum(row.n for row in rows) if rows else None
-
-
-_PRIOR_VARIANCE = 0.25  # of a deal, as of a fair coin
-_ERFC = np.frompyfunc(math.erfc, 1, 1)
-
-
-def opportunity_cost(
-    deals: NDArray[np.float64], score: NDArray[np.float64], error: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the weights of all pairs [N, N], symmetric with a zero diagonal, in score a deal.
-
-    ``deals`` counts n, ``score`` is the row player's mean against the column player in [0, 1], ``error`` its
-    standard error, clustered by deal; all [N, N]. Score and error are not read where n is 0; an error that is nan
-    (after one deal) counts as a fair coin's. Raises ValueError for shapes that do not fit.
-    """
-    n = deals
-    if not (n.ndim == 2 and n.shape[0] == n.shape[1] and n.shape == score.shape == error.shape):
-        raise ValueError(
-            f"expected three matrices [N, N], got {list(n.shape)}, {list(score.shape)}, {list(error.shape)}"
-        )
-    pairs = np.triu_indices(len(n), 1)  # the other way round all is equal, up to rounding
-    n, score, error = n[pairs], score[pairs], error[pairs]
-    mean = np.where(n > 0, score, 0.5)
-    variance = np.where((n > 0) & np.isfinite(error), n * error**2, _PRIOR_VARIANCE)
-    spread = np.sqrt((n * variance + 2.0 * _PRIOR_VARIANCE) / (n + 2.0) / (n + 3.0))
-    z = np.abs(n * (mean - 0.5)) / (n + 2.0) / spread
-    above = np.asarray(_ERFC(z / math.sqrt(2.0)), np.float64) / 2.0  # P(Z > z); scipy takes longer to import
-    weights = np.zeros(deals.shape)
-    weights[pairs] = spread * np.maximum(np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi) - z * above, 0.0)
-    return np.asarray(np.maximum(weights, weights.T))

@@ -14,13 +14,11 @@ from statistics import fmean
 import numpy as np
 
 from arena.records import EndReason, Episode
-from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.openspiel.repeated import is_repeated, stage_game
 from games.outside.as_played import is_outside
 from games.registry import make_game
 from games.spec import GameSpec, HasOutcomes, Utility
-from league.theory.exact.exploitability import count_information_states, exact_form
 
 Metrics = dict[str, float]
 Outcomes = Collection[tuple[float, ...]]  # returns by seat
@@ -53,6 +51,8 @@ def welfare_metrics(spec: GameSpec, episodes: Sequence[Episode]) -> Metrics:
 
 def outcomes_of(spec: GameSpec, episode: Episode) -> Outcomes:
     """Return the returns that a match could have ended with; empty where they are not known."""
+    from arena.submatches import begin_match  # slow to import
+
     if not spec.has_chance:
         return fixed_outcomes(spec.name)
     match = make_game(spec.name)
@@ -65,6 +65,8 @@ def outcomes_of(spec: GameSpec, episode: Episode) -> Outcomes:
 @lru_cache(maxsize=16)
 def fixed_outcomes(game: str) -> Outcomes:
     """Return the returns that matches of a game can end with on any deal; empty if the game is too large."""
+    from league.theory.exact.exploitability import count_information_states, exact_form  # slow to import
+
     if is_repeated(game):
         return _repeated(game)
     try:

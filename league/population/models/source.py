@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from games.common.errors import UsageError
-from league.config.load import CONFIG_FILE
+from league.config import CONFIG_FILE
 from league.population.models.cache import models_folder, store_model, stored_model
 from league.population.models.catalogue import CATALOGUE
 from league.population.storage.population import Population

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.common.errors import UsageError
-from games.common.validation import validated
-from league.config import RolesConfig, RunConfig
-from league.config.load import validate
-from league.population.players.model_engine import require_engine
+
+if TYPE_CHECKING:  # slow to import, and a tournament's plan is read without
+    from league.config import RolesConfig, RunConfig
 
 
 class PlayerSettings(NamedTuple):
@@ -30,6 +29,9 @@ class PlayerSettings(NamedTuple):
     @classmethod
     def of(cls, arguments: Any) -> PlayerSettings:
         """Return the settings of parsed options. Raises UsageError for a number out of range."""
+        from league.config import RolesConfig
+        from league.population.players.model_engine import require_engine
+
         settings = cls(*(getattr(arguments, name) for name in cls._fields))
         if settings.engine is not None:
             require_engine(settings.engine, "--engine")
@@ -42,6 +44,9 @@ class PlayerSettings(NamedTuple):
 
     def roles(self, config: RolesConfig) -> RolesConfig:
         """Return the overrides of role cards with these settings. Raises UsageError for a value out of range."""
+        from games.common.validation import validated
+        from league.config import RolesConfig
+
         overrides = {key: value for key, value in self.given().items() if key in RolesConfig.model_fields}
         table = config.model_dump(exclude_none=True) | overrides
         if overrides.get("reply") == "free" and table.get("on_illegal") == "mask":
@@ -50,6 +55,8 @@ class PlayerSettings(NamedTuple):
 
     def run(self, config: RunConfig) -> RunConfig:
         """Return a run's configuration with these settings."""
+        from league.config.load import validate
+
         table = config.model_dump(exclude_none=True)
         table["roles"] = self.roles(config.roles).model_dump(exclude_none=True)
         if self.dtype is not None:

@@ -47,6 +47,8 @@ def exact_leads(columns: Columns, match: Ints, a: Ints, b: Ints) -> Whole:
     fits = 2 * len(match) * common * (int(np.abs(whole).max(initial=0)) + 1) < 2**63
     kind = np.int64 if fits else object
     whole = whole.astype(kind)
+    if seats == 2:
+        return np.where(seated[:, 0] == a, whole[:, 0] - whole[:, 1], whole[:, 1] - whole[:, 0])
     shares = np.array([0] + [common // held for held in range(1, seats)], kind)
     held_a, held_b = (seated == player[:, None] for player in (a, b))
     of_a, of_b = ((whole * held).sum(axis=1) * shares[held.sum(axis=1)] for held in (held_a, held_b))

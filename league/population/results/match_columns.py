@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +35,10 @@ class StoredCast(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """One game's matches in the order of their indices; M matches, S seats, N players, D deals."""
+    """One game's matches in the order of their indices; M matches, S seats, N players."""
 
     players: tuple[str, ...]  # sorted  # [N]
-    seeds: Ints  # of the different deals, sorted  # [D]
-    deal: Ints  # indices into seeds  # [M]
+    deal: Ints  # seeds  # [M]
     seated: Ints  # indices into players  # [M, S]
     returns: Floats  # in the game's units  # [M, S]
 
@@ -82,7 +81,7 @@ def read_indices(database: sqlite3.Connection) -> Ints:
 
     Raises sqlite3.DatabaseError for a file that contradicts itself, as all that reads here.
     """
-    return _joined([row[0] for row in database.execute("SELECT numbers FROM batches ORDER BY id")], "numbers")
+    return _joined(database.execute("SELECT numbers FROM batches ORDER BY id"), ["numbers"])[0]
 
 
 def largest_id(column: bytes, name: str) -> int:
@@ -107,17 +106,18 @@ def read_columns(database: sqlite3.Connection, game: str, iteration: int | None 
     by_name = sorted(present, key=lambda player: str(names[player]))
     index = np.zeros(max(present, default=0) + 1, np.int64)
     index[by_name] = np.arange(len(by_name))
-    order = np.argsort(numbers, kind="stable")
-    seeds, deal = np.unique(deals[order], return_inverse=True)
     seated, gains = index[ids].reshape(-1, seats), returns.reshape(-1, seats)
-    return Columns(tuple(str(names[player]) for player in by_name), seeds, deal, seated[order], gains[order])
+    if (numbers[1:] < numbers[:-1]).any():  # they were not added in the order of their indices
+        order = np.argsort(numbers, kind="stable")
+        deals, seated, gains = deals[order], seated[order], gains[order]
+    return Columns(tuple(str(names[player]) for player in by_name), deals, seated, gains)
 
 
 def read_origins(database: sqlite3.Connection, game: str, iteration: int | None = None) -> Origins:
     """Read the iteration and the cast of a game's matches, of one iteration or of all."""
     casts = read_casts(database, game)
     numbers, ids = _read(database, game, ("numbers", "casts"), iteration)
-    sizes = _rows(database, game, ("iteration", "matches"), iteration)
+    sizes = _rows(database, game, ("iteration", "matches"), iteration).fetchall()
     whole = all(isinstance(value, int) for size in sizes for value in size) and all(n >= 0 for _, n in sizes)
     if not (whole and len(numbers) == len(ids) == sum(n for _, n in sizes)):
         raise sqlite3.DatabaseError(f"not every match of {game} has an iteration and a cast")
@@ -144,21 +144,25 @@ def _read(
     database: sqlite3.Connection, game: str, names: Sequence[str], iteration: int | None = None
 ) -> list[NDArray[Any]]:
     """Return columns of a game's matches, in the order in which they were added."""
-    rows = _rows(database, game, names, iteration)
-    return [_joined([row[index] for row in rows], name) for index, name in enumerate(names)]
+    return _joined(_rows(database, game, names, iteration), names)
 
 
-def _rows(database: sqlite3.Connection, game: str, names: Sequence[str], iteration: int | None) -> list[Any]:
+def _rows(database: sqlite3.Connection, game: str, names: Sequence[str], iteration: int | None) -> sqlite3.Cursor:
     """Return fields of a game's batches, of one iteration or of all, in the order in which they were added."""
     chosen, values = ("", (game,)) if iteration is None else (" AND iteration = ?", (game, iteration))
-    return database.execute(
-        f"SELECT {', '.join(names)} FROM batches WHERE game = ?{chosen} ORDER BY id", values
-    ).fetchall()
+    return database.execute(f"SELECT {', '.join(names)} FROM batches WHERE game = ?{chosen} ORDER BY id", values)
 
 
-def _joined(parts: Sequence[bytes], name: str) -> NDArray[Any]:
-    """Return the stored parts of one column as one array."""
+def _joined(batches: Iterable[Sequence[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
+    """Return columns, each as one array, from batches that have a part of each; no part is in memory twice."""
+    columns = {name: bytearray() for name in names}
+    arrays = []
     try:
-        return np.frombuffer(b"".join(parts), _TYPES[name])
+        for batch in batches:
+            for name, part in zip(names, batch, strict=True):
+                columns[name] += part
+        for name in names:
+            arrays.append(np.frombuffer(columns[name], _TYPES[name]))
     except (ValueError, TypeError):
         raise sqlite3.DatabaseError(f"a column of {name} is cut short") from None
+    return arrays

@@ -23,9 +23,10 @@ def results(game: str, columns: Columns, origins: Origins) -> Iterator[Result]:
     _, first, group = np.unique(key * len(names) + sight.role, return_index=True, return_inverse=True)
     gain = columns.returns[sight.match, sight.seat]
     totals = _counted(group, gain, sight.score)
-    clusters, cluster = np.unique(group * max(len(columns.seeds), 1) + columns.deal[sight.match], return_inverse=True)
+    seeds, deal = np.unique(columns.deal, return_inverse=True)
+    clusters, cluster = np.unique(group * max(len(seeds), 1) + deal[sight.match], return_inverse=True)
     n, gains, scores = _counted(cluster, gain, sight.score)
-    of_cluster = clusters // max(len(columns.seeds), 1)
+    of_cluster = clusters // max(len(seeds), 1)
     products = (gains * gains, n * n, n * gains, scores * scores, n * scores)
     squares = [np.bincount(of_cluster, values) for values in products]
     rows = zip(*(values.tolist() for values in (*totals, *squares)), first.tolist(), strict=True)

@@ -157,9 +157,8 @@ class MatchStore(SqliteFile):
             for cast in origins.casts
         ]
         chosen = np.flatnonzero(_seats_all(columns, players))
-        seeds = columns.seeds[columns.deal[chosen]]
         fields = (
-            *(origins.indices[chosen], origins.iteration[chosen], origins.cast[chosen], seeds),
+            *(origins.indices[chosen], origins.iteration[chosen], origins.cast[chosen], columns.deal[chosen]),
             *(columns.seated[chosen], columns.returns[chosen]),
         )
         for index, when, cast, seed, seated, returns in zip(*(values.tolist() for values in fields), strict=True):

@@ -73,16 +73,23 @@ class _Means(NamedTuple):
 class _Groups:
     """Matches in groups, in the order of the groups' keys, and in clusters: a group's matches of one deal."""
 
-    def __init__(self, key: Ints, deal: Ints, deals: int) -> None:
-        """Take each match's group, any number, and which of the ``deals`` it was played on."""  # both [M]
-        clusters = key * max(deals, 1) + deal
-        self._order = np.argsort(clusters, kind="stable")  # equal on every machine, and quick where pairs met in turn
-        clusters = clusters[self._order]
-        self._clusters = _starts(clusters)  # places in the order  # [clusters]
-        self._groups = _starts(clusters // max(deals, 1))  # places in the order  # [groups]
-        self._groups_of_clusters = np.searchsorted(self._clusters, self._groups)  # [groups]
-        self.first = self._order[self._groups]  # a match of each group  # [groups]
+    def __init__(self, key: Ints, deal: Ints) -> None:
+        """Take each match's group, any number, and the seed of its deal."""  # both [M]
+        self._order = np.argsort(key, kind="stable")  # equal on every machine, and quick where pairs met in turn
+        key, deal = key[self._order], deal[self._order]
+        begins = _changes(key)
+        self._groups = np.flatnonzero(begins)  # places in the order  # [groups]
         self.n = np.diff(self._groups, append=len(key))  # matches  # [groups]
+        falls = np.flatnonzero((deal[1:] < deal[:-1]) & ~begins[1:])
+        if len(falls):  # only groups whose deals are not in order yet are sorted: that takes longer than all else
+            unsorted = np.unique(np.searchsorted(self._groups, falls, side="right") - 1)
+            sizes = self.n[unsorted]
+            places = np.repeat(self._groups[unsorted] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            sorting = np.lexsort((deal[places], key[places]))
+            self._order[places], deal[places] = self._order[places][sorting], deal[places][sorting]
+        self._clusters = np.flatnonzero(begins | _changes(deal))  # places in the order  # [clusters]
+        self._groups_of_clusters = np.flatnonzero(begins[self._clusters])  # [groups]
+        self.first = self._order[self._groups]  # a match of each group  # [groups]
         self.sizes = np.diff(self._clusters, append=len(key))  # matches  # [clusters]
         self.deals = np.diff(self._groups_of_clusters, append=len(self._clusters))  # [groups]
 
@@ -110,9 +117,11 @@ class _Groups:
         return np.add.reduceat(chosen.astype(np.int64), self._groups_of_clusters)
 
 
-def _starts(values: Ints) -> Ints:
-    """Return where another value begins in sorted ``values``."""
-    return np.flatnonzero(np.diff(values, prepend=-1))
+def _changes(values: Ints) -> NDArray[np.bool_]:
+    """Return where another value begins in ``values`` [M]; the first one does [M]."""
+    changes = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return changes
 
 
 def cells(columns: Columns) -> Cells:
@@ -123,7 +132,7 @@ def cells(columns: Columns) -> Cells:
         if seat > 1:  # all possible line-ups of many seats do not fit into 64 bits; those that met do
             key = np.unique(key, return_inverse=True)[1]
         key = key * len(columns.players) + columns.seated[:, seat]
-    groups = _Groups(key, columns.deal, len(columns.seeds))
+    groups = _Groups(key, columns.deal)
     returns = [groups.means(columns.returns[:, seat]) for seat in range(seats)]
     scores = [groups.means(score) for score in _seat_scores(columns.returns)]
     return Cells(
@@ -141,7 +150,7 @@ def cells(columns: Columns) -> Cells:
 def pairs(columns: Columns) -> Pairs:
     """Return the sums by two different players."""
     met = _meetings(columns)
-    groups = _Groups(met.a * len(columns.players) + met.b, columns.deal[met.match], len(columns.seeds))
+    groups = _Groups(met.a * len(columns.players) + met.b, columns.deal[met.match])
     lead, score = groups.means(met.lead), groups.means(met.score)
     sign = _signs(columns, met, groups)
     return Pairs(
@@ -183,8 +192,7 @@ def _meetings(columns: Columns) -> _Meetings:
     if not meetings:
         nothing, none = np.zeros(0, np.int64), np.zeros(0)
         return _Meetings(nothing, nothing, nothing, none, none)
-    match, a, b, lead, score = (np.concatenate(parts) for parts in zip(*meetings, strict=True))
-    return _Meetings(match, a, b, lead, score)
+    return meetings[0] if len(meetings) == 1 else _Meetings(*map(np.concatenate, zip(*meetings, strict=True)))
 
 
 def _signs(columns: Columns, met: _Meetings, groups: _Groups) -> Floats:
@@ -199,7 +207,9 @@ def _signs(columns: Columns, met: _Meetings, groups: _Groups) -> Floats:
 
 def _compared(columns: Columns, match: Ints, a: Ints, b: Ints) -> tuple[Floats, Floats]:
     """Return a's lead over b, and its score, in each of some matches."""  # all [Q]
-    returns, seated = columns.returns[match], columns.seated[match]
+    returns, seated = columns.returns, columns.seated
+    if len(match) < len(returns):  # not every match is of two different players
+        returns, seated = returns[match], seated[match]
     if returns.shape[1] == 2:  # the same to the last bit, in a quarter of the time
         lead = np.where(seated[:, 0] == a, returns[:, 0] - returns[:, 1], returns[:, 1] - returns[:, 0])
         return lead, (np.sign(lead) + 1.0) / 2.0

@@ -17,19 +17,20 @@ Mirror matches are left out, since rating a player against itself makes it drift
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple, Self
-
-from openskill.models import PlackettLuce
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from arena.records import Episode
+
+if TYPE_CHECKING:
+    from openskill.models import PlackettLuce
 
 Skill = tuple[float, float]  # mean mu and standard deviation sigma
 
 MU, SIGMA = 25.0, 25.0 / 3.0  # of a newcomer
-_MODEL = PlackettLuce(mu=MU, sigma=SIGMA, tau=0.0)
 _ANCHOR_SIGMA = 1e-3  # not zero, because openskill divides by it
 _DECIMALS = 9  # in comparing mean returns: equal ones may differ by rounding
 
@@ -180,7 +181,15 @@ def _mean_returns(matches: Sequence[Episode], roles: Sequence[str]) -> dict[tupl
     return {entrant: round(fmean(returns), _DECIMALS) for entrant, returns in means.items()}
 
 
+@functools.cache
+def _model() -> PlackettLuce:
+    from openskill.models import PlackettLuce  # takes a moment to import, and published ratings need none
+
+    return PlackettLuce(mu=MU, sigma=SIGMA, tau=0.0)
+
+
 def _rate(before: Sequence[Skill], returns: Sequence[float]) -> list[Skill]:
     """Return skills after one comparison; the greatest return is first, equal returns draw."""  # all [entrants]
-    after = _MODEL.rate([[_MODEL.create_rating(list(skill))] for skill in before], scores=list(returns))
+    model = _model()
+    after = model.rate([[model.create_rating(list(skill))] for skill in before], scores=list(returns))
     return [(rating.mu, rating.sigma) for [rating] in after]

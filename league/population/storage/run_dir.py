@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from games.common import plugins
 from games.common.errors import DamagedFile, UsageError, unknown_name
 from games.common.files import is_leftover, read_json
-from league.config import RunConfig
-from league.config.load import CONFIG_FILE, load_run_config, plugins_in
-from league.population.results.ratings import Ratings
-from league.population.storage.lock import LOCK_FILE
-from league.population.storage.population import Population, Snapshot
-from league.theory.meta_solvers import META_SOLVERS
+from league.config import CONFIG_FILE
+
+if TYPE_CHECKING:  # slow to import, and not every folder that a command is given is a run's
+    from league.config import RunConfig
+    from league.population.results.ratings import Ratings
+    from league.population.storage.population import Population, Snapshot
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
 SET_ASIDE = "set_aside"  # folder of a run: the files that rewinding replaced
@@ -39,11 +37,15 @@ class Run:
     @cached_property
     def config(self) -> RunConfig:
         """The resolved configuration."""
+        from league.config.load import load_run_config
+
         return load_run_config(self.path)
 
     @cached_property
     def population(self) -> Population:
         """The snapshots. Raises UsageError if there is none yet."""
+        from league.population.storage.population import Population
+
         root = self.path / "population"
         population = Population(root) if root.is_dir() else ()
         if not population:
@@ -56,6 +58,8 @@ class Run:
     @cached_property
     def distilled(self) -> Population:
         """The distilled snapshots. Raises UsageError where there is none."""
+        from league.population.storage.population import Population
+
         root = self.path / DISTILLED
         population = Population(root) if root.is_dir() else ()
         if not population:
@@ -68,6 +72,8 @@ class Run:
     @cached_property
     def ratings(self) -> Ratings:
         """The ratings. Raises UsageError while there are none."""
+        from league.population.results.ratings import Ratings
+
         with self._read("ratings.json") as data:
             return Ratings.from_json(data)
 
@@ -96,6 +102,10 @@ class Run:
 
     def _mixture(self, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
         """Return the run's meta-strategy: computed with the newest snapshot, or by age in games without one."""
+        import numpy as np
+
+        from league.theory.meta_solvers import META_SOLVERS
+
         with self._read("mixtures.json") as data:
             if (weights := _mixtures(data).get(game)) is not None:
                 drawn = [(identity, weight) for identity, weight in weights[seat].items() if weight > 0.0]
@@ -139,6 +149,8 @@ def _mixtures(data: Any) -> dict[str, list[dict[str, float]]]:
 
 def check_unused(run_dir: Path) -> None:
     """Raise UsageError if a new run cannot begin in a folder because it is not empty."""
+    from league.population.storage.lock import LOCK_FILE
+
     if not run_dir.is_dir():
         return
     present = [path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path)]
@@ -207,6 +219,8 @@ def load_plugins_of(names: Iterable[str]) -> None:
     folders = folders_of(names)
     for folder in folders:
         if (folder / CONFIG_FILE).is_file():
+            from league.config.load import plugins_in
+
             plugins.require(plugins_in(folder), folders)
         for name in (PLAN_FILE, EXPLOITER_FILE):
             plugins.require(_plugins_kept_in(folder / name), folders)

@@ -6,6 +6,7 @@ never played is nan, and "not measured" is not zero: each solver says how it fil
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,11 +97,13 @@ def antisymmetric(payoffs: Matrix) -> Matrix:
     Differences that are rounding of the payoffs, or of returns near 1, are zero too: equal players are level.
     Raises ValueError for infinite payoffs.
     """
-    if np.isinf(payoffs).any():
+    greatest = max(float(np.fmax.reduce(np.abs(payoffs), axis=None, initial=0.0)), 1e-300)  # fmax passes over nan
+    if math.isinf(greatest):
         raise ValueError("expected finite payoffs, or nan for a pair that never met, got infinite ones")
-    measured = np.nan_to_num(payoffs, nan=0.0)
-    margins = np.where(np.isnan(payoffs) | np.isnan(payoffs.T), 0.0, measured / 2.0 - measured.T / 2.0)
-    return without_rounding(margins, max(largest(measured), np.finfo(float).eps / ROUNDING))
+    halves = payoffs / 2.0
+    margins = halves - halves.T
+    margins[np.isnan(margins)] = 0.0
+    return without_rounding(margins, max(greatest, np.finfo(float).eps / ROUNDING))
 
 
 def without_rounding(differences: NDArray[np.float64], scale: float) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from games.aliases import short_metric
-from league.config.load import CONFIG_FILE
+from league.config import CONFIG_FILE
 from league.training.board.metrics_log import TENSORBOARD_FOLDER, figures_of, read_metrics
 from league.training.board.observers import pinned_figures, possible_figures
 from league.training.board.questions import ALWAYS_PINNED, pinned_metrics

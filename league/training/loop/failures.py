@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 
 from games.common import plugins
-from league.config import RunConfig
-from league.config.load import CONFIG_FILE
+from league.config import CONFIG_FILE, RunConfig
 from league.population.storage.full_disk import full_disk_errno
 from league.training.checkpoints.checkpoint import checkpoints, finished_iterations
 from league.training.checkpoints.run_state import RunState

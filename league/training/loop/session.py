@@ -18,10 +18,10 @@ from arena.remote.usage import Usage
 from games.aliases import short_metric
 from games.common.errors import UsageError
 from games.common.files import atomic_write, remove_leftovers
-from league.config import RunConfig
+from league.config import CONFIG_FILE, RunConfig
 from league.config.checks.config import check_share_of_matches
 from league.config.context import RunContext, run_context
-from league.config.load import CONFIG_FILE, load_run_config, write_run_config
+from league.config.load import load_run_config, write_run_config
 from league.population.players.engines import Engines
 from league.population.players.fixed import check_fixed, with_lasting_names
 from league.population.players.machine import check_cluster_plays, require_ray

@@ -5,9 +5,8 @@ import tomllib
 import pytest
 
 from games.common.errors import UsageError
-from league.config import RunConfig
+from league.config import CONFIG_FILE, RunConfig
 from league.config.load import (
-    CONFIG_FILE,
     load,
     load_run_config,
     parse_override,

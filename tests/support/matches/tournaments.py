@@ -1,6 +1,7 @@
 """Small tournaments for tests: one that is played here, its command line, and all its results."""
 
-from league.population.evaluation.tournament import Tournament, TournamentPlan, open_tournament
+from league.population.evaluation.tournament import Tournament, open_tournament
+from league.population.evaluation.tournament_plan import TournamentPlan
 from league.population.results.match_store import STORE_FILE, MatchStore
 
 KUHN = TournamentPlan("kuhn_poker", ("random", "equilibrium", "always:bet", "always:pass"), 60, 5)

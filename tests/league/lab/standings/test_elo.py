@@ -104,6 +104,38 @@ def test_nobody_at_all():
     assert fitted.ratings.shape == fitted.errors.shape == (0,)
 
 
+@pytest.mark.parametrize("number", [2, 129, 301])
+@pytest.mark.parametrize("met", ["all", "neighbours", "two groups"])
+def test_the_gradient_is_zero_and_the_covariance_the_inverse_of_the_curvature(number, met):
+    """Where everybody met, on a chain that conjugate gradients do not solve soon, and on a scale of two parts."""
+    skills = np.random.default_rng(number).normal(0.0, 150.0, number)
+    wins, order = simulated(skills, 40, number), np.arange(number)
+    if met != "all":
+        apart = np.abs(order[:, None] - order) > 1 if met == "neighbours" else (order[:, None] < 40) != (order < 40)
+        wins[apart] = 0
+    fitted = elo(pairs_of(wins))
+    theta = fitted.ratings * np.log(10.0) / 400.0
+    for component in range(fitted.component.max() + 1):
+        theta[fitted.component == component] -= theta[fitted.component == component].mean()
+    deals, tau = wins + wins.T, PRIOR * np.log(10.0) / 400.0
+    expected = 1.0 / (1.0 + np.exp(theta[None] - theta[:, None]))
+    assert np.abs((wins - deals * expected).sum(axis=1) - theta / tau**2).max() < 1e-8
+    curvature = deals * expected * (1.0 - expected)
+    curvature = np.diag(curvature.sum(axis=1) + 1.0 / tau**2) - curvature
+    np.testing.assert_allclose(fitted.covariance @ curvature * tau**2 / PRIOR**2, np.eye(number), atol=1e-9)
+
+
+def test_elimination_is_for_chains_alone(monkeypatch):
+    """Where everybody met, a step takes some products with the curvature, a twentieth of the work."""
+    eliminated, solve = [], np.linalg.solve
+    monkeypatch.setattr(np.linalg, "solve", lambda *given: eliminated.append(1) or solve(*given))
+    wins = simulated(np.random.default_rng(0).normal(0.0, 200.0, 300), 2, 0)
+    elo(pairs_of(wins))
+    assert not eliminated
+    elo(pairs_of(np.where(np.abs(np.subtract.outer(np.arange(300), np.arange(300))) == 1, wins, 0)))
+    assert eliminated
+
+
 @pytest.mark.timed
 def test_a_thousand_players_take_under_a_second_of_work():
     skills = np.random.default_rng(1).normal(0.0, 200.0, 1000)

@@ -13,7 +13,8 @@ from games.registry import make_game
 from league.cli import main
 from league.population.evaluation import tournament
 from league.population.evaluation.head_to_head import compare
-from league.population.evaluation.tournament import Tournament, TournamentPlan, open_tournament
+from league.population.evaluation.tournament import Tournament, open_tournament
+from league.population.evaluation.tournament_plan import TournamentPlan
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from league.population.results.match_store import MatchStore

@@ -10,7 +10,8 @@ from arena.samplers import scripted
 from arena.samplers.scripted import solve_cfr
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.config.load import CONFIG_FILE, load, write_run_config
+from league.config import CONFIG_FILE
+from league.config.load import load, write_run_config
 from league.population.players.engines import Engines
 from league.population.players.player import resolve, with_probes
 from league.theory.exact.exploitability import head_to_head, nash_conv

@@ -76,8 +76,8 @@ def test_who_won_a_deal_is_the_same_in_any_order_and_from_either_side(deal, rng)
 def winners(deal):
     """Return 1 for each two players whose deal the first one won, 0 if drawn, -1 if lost."""
     seated = np.array([[NAMES.index(player) for player in players] for players, _ in deal])
-    everything = np.zeros(len(deal), np.int64)
-    found = pairs(Columns(tuple(NAMES), everything[:1], everything, seated, np.array([paid for _, paid in deal])))
+    same = np.zeros(len(deal), np.int64)
+    found = pairs(Columns(tuple(NAMES), same, seated, np.array([paid for _, paid in deal])))
     assert (found.won + found.drawn + found.lost == 1).all()
     return {
         (NAMES[a], NAMES[b]): won - lost

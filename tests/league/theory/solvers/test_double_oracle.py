@@ -1,15 +1,11 @@
-"""Equilibria of many players: the full program's value, Nash averaging's answer, and the rule for what to play next."""
-
-import math
+"""Equilibria of many players: the full program's value, and Nash averaging's answer."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
 from support.timing import processor_seconds
 
-from league.population.evaluation.rating_matches import opportunity_cost
 from league.theory.solvers import antisymmetric, nash_average
 from league.theory.solvers.double_oracle import nash_average_of_many, nash_of_many, regret_matching
 from league.theory.solvers.nash import maximin, symmetric_vertex
@@ -68,47 +64,6 @@ def test_a_thousand_players_are_solved_to_a_millionth():
     payoffs = population(1000, 0, 0.2)
     mixture = nash_average_of_many(payoffs).mixture
     assert (antisymmetric(payoffs) @ mixture).max() < 1e-6
-
-
-def of_two(deals, score, error):
-    other = 1.0 - score
-    matrices = ([[0.0, deals], [deals, 0.0]], [[0.5, score], [other, 0.5]], [[0.0, error], [error, 0.0]])
-    return float(opportunity_cost(*(np.array(matrix) for matrix in matrices))[0, 1])
-
-
-@pytest.mark.parametrize(("deals", "score", "error"), [(10.0, 0.6, 0.1), (400.0, 0.47, 0.02), (3.0, 1.0, 0.0)])
-def test_the_weight_is_the_expected_loss_of_calling_it_now(deals, score, error):
-    """Integrate max(0, ½ - x) over the posterior of whoever is ahead."""
-    variance = (deals * deals * error**2 + 0.5) / (deals + 2)
-    mean, spread = (deals * score + 1) / (deals + 2), math.sqrt(variance / (deals + 3))
-    ahead = max(mean, 1 - mean)
-    expected, _ = integrate.quad(lambda x: (0.5 - x) * stats.norm.pdf(x, ahead, spread), ahead - 12 * spread, 0.5)
-    assert of_two(deals, score, error) == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_pair_that_never_met_comes_first_then_the_closest_then_the_least_played():
-    never, once = of_two(0.0, math.nan, math.nan), of_two(1.0, 1.0, math.nan)
-    assert never == pytest.approx(math.sqrt(1 / 12) / math.sqrt(2 * math.pi))
-    assert never > once > of_two(100.0, 0.55, 0.05) > of_two(100.0, 0.8, 0.05) > of_two(400.0, 0.8, 0.025)
-    assert of_two(100.0, 0.5, 0.05) > of_two(400.0, 0.5, 0.025)
-
-
-@given(st.integers(1, 6), st.integers(0, 10**6))
-def test_weights_are_symmetric_finite_and_zero_on_the_diagonal(size, seed):
-    rng = np.random.default_rng(seed)
-    deals, score = rng.integers(0, 4, (size, size)).astype(float), rng.random((size, size))
-    deals, score = deals + deals.T, (score + 1.0 - score.T) / 2.0
-    score[deals == 0] = np.nan
-    weights = opportunity_cost(deals, score, np.where(deals > 1, 0.1, np.nan))
-    assert np.isfinite(weights).all()
-    assert (weights == weights.T).all()
-    assert (np.diag(weights) == 0.0).all()
-    assert (weights >= 0.0).all()
-
-
-def test_shapes_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"three matrices \[N, N\]"):
-        opportunity_cost(np.zeros((2, 2)), np.zeros((2, 3)), np.zeros((2, 2)))
 
 
 def test_regret_matching_nears_the_equilibrium():
