@@ -54,6 +54,7 @@ def matches(draw):
 @example([("abb", (0.3, 0.2, 0.4))])
 @example([("ab", (0.1, 0.0)), ("ab", (0.2, 0.0)), ("ab", (0.0, 0.3))])
 @example([("ab", (1 / 3, 0.0)), ("ab", (1 / 3, 0.0)), ("ab", (0.0, 2 / 3))])
+@example([("ab", (1.0, 0.0)), *[("ab", (0.0, 1 / 3))] * 3])  # as decimals these would not be level
 @example([("ab", (0.01, 0.0)), ("ab", (0.05, 0.0)), ("ab", (0.0, 0.06))])
 @example([("ab", (1e-6, 0.0))])
 @example([("ab", (1e8 + 1e-7, 1e8))])
@@ -95,7 +96,7 @@ def lead(deal, a, b):
     for players, paid in deal:
         if {a, b} <= set(players):
             of_a, of_b = (
-                [Fraction(repr(gain)) for gain, own in zip(paid, players, strict=True) if own == who] for who in (a, b)
+                [stands_for(gain) for gain, own in zip(paid, players, strict=True) if own == who] for who in (a, b)
             )
             total += mean(of_a) - mean(of_b)
     return total
