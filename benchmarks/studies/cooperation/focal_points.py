@@ -30,6 +30,8 @@ from league import RunConfig, UsageError, make_game
 from league.population.evaluation.policy_tables import PolicyTables
 from league.population.storage.run_dir import STATE_FOLDER, open_run
 
+Policy = Sequence[list[Any]]  # rows of seat, information state and the probabilities of replies
+
 STUDY = "focal_points"
 BY_ITSELF = ("matchmaking.self_play=1", "matchmaking.fictitious=0")
 READS = (
@@ -73,12 +75,12 @@ def measure_policies(run_dir: Path) -> dict[str, Any]:
     return {"first": rows[0], "newest": rows[1]}
 
 
-def code(policy: Sequence[Sequence[Any]]) -> tuple[int, ...]:
+def code(policy: Policy) -> tuple[int, ...]:
     """Return the likeliest reply in each state, in the order of seats and states."""
     return tuple([max(range(len(row)), key=row.__getitem__) for _seat, _state, *row in sorted(policy)])
 
 
-def ascended(policy: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def ascended(policy: Policy) -> list[list[Any]]:
     """Return the policy to which exact mirror ascent leads from this one: each reply's logit rises by its value."""
     said, chosen, rows = np.empty((3, 3)), np.empty((3, 3)), sorted(policy)
     places = [_place(seat, state) for seat, state, *_ in rows]
