@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from support.matches.codes import rows_of
+from support.matches.codes import code_rows
 
 from benchmarks.studies.cooperation import focal_points
 from benchmarks.studies.cooperation.focal_points import (
@@ -18,7 +18,7 @@ from benchmarks.studies.cooperation.focal_points import (
 from benchmarks.studies.cooperation.partners import LEWIS
 from league import UsageError, train
 
-FIRST, SWAPPED, CYCLIC = (rows_of(words, LEWIS) for words in [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+FIRST, SWAPPED, CYCLIC = (code_rows(LEWIS, words) for words in [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
 SURE = 1.0 - 1e-7  # a model gives no reply a probability of 0
 
 

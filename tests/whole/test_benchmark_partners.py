@@ -1,14 +1,14 @@
 """The study of partners: its figures of codes that are known, and conditions that differ in what they are named for."""
 
 import pytest
-from support.matches.codes import rows_of
+from support.matches.codes import code_rows
 
 from benchmarks.studies.cooperation.partners import LEWIS, between, conditions
 
 
 def test_between_is_the_mean_with_the_others_and_not_with_itself():
     """Two codes understand each other in the fixed points of a permutation: of a swap one of three, of a cycle none."""
-    identity, swapped, cyclic = (rows_of(code, LEWIS) for code in [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+    identity, swapped, cyclic = (code_rows(LEWIS, code) for code in [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
     assert between([identity, swapped, cyclic]) == pytest.approx([1 / 6, 1 / 3, 1 / 6])
     assert between([identity, identity]) == pytest.approx([1.0, 1.0])
 

@@ -259,4 +259,4 @@ status = command()
 print(gc.get_freeze_count() > 0, *gc.get_threshold(), status)"""
     words = [sys.executable, "-c", program, "show", "presets"]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout.splitlines()[-1].split() == ["True", "100000", "50", "100", "0"]
+    assert done.stdout.splitlines()[-1].split() == ["True", "500000", "50", "100", "0"]
