@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import shlex
 import sys
@@ -106,7 +105,6 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(sentence, markup=False)
     from league.training.loop.session import resume, train  # torch is slow to import
 
-    gc.freeze()  # what was imported is never garbage, and takes a second to search
     cluster = arguments.cluster or ""
     return run_session(
         lambda: (

@@ -97,7 +97,7 @@ def antisymmetric(payoffs: Matrix) -> Matrix:
     Differences that are rounding of the payoffs, or of returns near 1, are zero too: equal players are level.
     Raises ValueError for infinite payoffs.
     """
-    greatest = max(float(np.fmax.reduce(np.abs(payoffs), axis=None, initial=0.0)), 1e-300)  # fmax passes over nan
+    greatest = largest(np.where(np.isnan(payoffs), 0.0, payoffs))
     if math.isinf(greatest):
         raise ValueError("expected finite payoffs, or nan for a pair that never met, got infinite ones")
     halves = payoffs / 2.0
